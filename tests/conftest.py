@@ -34,7 +34,6 @@ SLOW = (
     "tests/cli/test_report_html.py::test_every_question_has_its_section",
     "tests/cli/test_train_encoder.py::test_killed_again_and_again",
     "tests/cli/test_train_encoder.py::test_two_processes_through_the_command",
-    "tests/contrib/",
     "tests/encoder_training/test_adam.py::test_a_row_that_nobody_reads_for_long",
     "tests/encoder_training/test_adam.py::test_every_step_is_that_of_dense_adam",
     "tests/encoder_training/test_workers.py",

@@ -48,7 +48,6 @@ ALLOWED: dict[str, set[str]] = {
         *("files", "risk", "search", "encoder", "reward"),
         *("torch", "transformers", "safetensors", "peft"),
     },
-    "contrib": {"files", "significance", "encoder", "torch", "numpy", "sklearn"},
     "rewards": {"files", "encoder", "reward", "torch"},
 }
 ROOMS = {*ALLOWED, "cli"}
@@ -60,7 +59,7 @@ RINGS = (
         "encoder_training",
     },
     {"fairseq_hooks", "fairseq_training", "hugging_face"},
-    {"nbest", "report", "contrib", "rewards", "cli"},
+    {"nbest", "report", "rewards", "cli"},
 )
 LONGEST_FACE = 36  # a bound to think at, not to bend code for
 
@@ -185,7 +184,6 @@ def test_from_outside_a_room_only_its_face_is_imported() -> None:
             name
             for name in names
             if room_of(name) in ROOMS and name in modules and name.count(".") > 1
-            if not re.fullmatch(rf"{PACKAGE}\.contrib\.\w+", name)  # each is a face
             if room_of(name) != room_of(module)
         )
         for module, names in IMPORTS.items()
@@ -203,14 +201,6 @@ def test_commands_know_fairseq_by_its_hooks_alone() -> None:
     commands = {f"{PACKAGE}.cli.{name}" for name in ("finetune", "model_flags")}
     hooks = {m for m, names in IMPORTS.items() if f"{PACKAGE}.fairseq_hooks" in names}
     assert {m for m in hooks if room_of(m) == "cli"} == commands
-
-
-def test_nothing_in_the_rings_imports_contrib() -> None:
-    importers = {
-        module for module, names in IMPORTS.items() if any(room_of(n) == "contrib" for n in names)
-    }
-    free = (f"{PACKAGE}.contrib", f"{PACKAGE}.cli.contrib", "recipes")
-    assert {module for module in importers if not module.startswith(free)} == set()
 
 
 def test_nothing_imports_the_commands() -> None:

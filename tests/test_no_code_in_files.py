@@ -19,6 +19,14 @@ FORBIDDEN = {
     *("os.system", "os.popen"),
 }
 
+# Checkpoints of COMET and PEAR may be pickles: they are read only where SIMILE_TRUST_PICKLE=1 says so.
+ASKED_FIRST = {
+    "simile_plugin/evaluation/neural_metrics.py": [
+        "torch.load without weights_only=True",
+        "torch.load with weights_only=not _is_trusted()",
+    ]
+}
+
 
 def problems(source: str) -> list[str]:
     """What a module calls that would run, or might run, the contents of a file."""
@@ -49,4 +57,5 @@ def test_the_reader_finds_what_it_looks_for() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=[str(path.relative_to(ROOT)) for path in SOURCES])
 def test_nothing_is_run(path: Path) -> None:
-    assert problems(path.read_text("utf-8")) == []
+    allowed = ASKED_FIRST.get(path.relative_to(ROOT).as_posix(), [])
+    assert problems(path.read_text("utf-8")) == allowed

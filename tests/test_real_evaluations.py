@@ -13,11 +13,13 @@ import pytest
 import sentencepiece
 import torch
 
-from simile_plugin.contrib.bitext import embed_all, nearest, retrieval_accuracy
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
 from simile_plugin.files.lines import read_lines
+from tests.papers.scripts import script
+
+bitext = script("artetxe-2019-margin-based-mining", "bitext")
 
 pytestmark = pytest.mark.skipif(
     "SIMILE_DATA" not in os.environ, reason="SIMILE_DATA, the folder of real data, is not set"
@@ -72,9 +74,9 @@ def test_retrieval_by_shared_pieces(untrained: list[Encoder]) -> None:
     )
     german, english = german[:1000], english[:1000]
     embed = untrained[0].embed_text
-    x, y = embed_all(embed, german), embed_all(embed, english)
-    same = retrieval_accuracy(german, german, *nearest(x, x))
+    x, y = bitext.embed_all(embed, german), bitext.embed_all(embed, english)
+    same = bitext.retrieval_accuracy(german, german, *bitext.nearest(x, x))
     assert (same.forward, same.backward) == (100, 100)
-    found = retrieval_accuracy(german, english, *nearest(x, y))
+    found = bitext.retrieval_accuracy(german, english, *bitext.nearest(x, y))
     assert 100 / 1000 < found.mean < 70  # names and numbers are shared, words are not
     assert np.isfinite(found.mean)

@@ -96,7 +96,7 @@ once collect collect "${PIECES:-20000}" "${EXCLUDE:-}" "${sts[*]}" "${judgements
 say "Training the encoder ($STEPS minibatches)"
 AFTER=collect once train train "$FLAGS_FILE" "$STEPS"
 say "Translations found among all of $TEST, both ways"
-simile contrib mine-bitext "$WORK/encoder" --source "$test_src" --target "$test_tgt" --aligned
+python "$ROOT/recipes/papers/artetxe-2019-margin-based-mining/mine_bitext.py" "$WORK/encoder" --source "$test_src" --target "$test_tgt" --aligned
 ask=()
 [ ${#sts[@]} = 0 ] || ask+=(--sts "${sts[@]}")
 [ ${#judgements[@]} = 0 ] || ask+=(--judgements "${judgements[@]}")

@@ -135,8 +135,8 @@ judge_encoder() { # JUDGEMENTS OTHER: what the reward is worth, in reward.txt
     [ -z "$2" ] || other=(--other-language "$2")
     {
         echo "Translations found among all of dev, percent:"
-        simile contrib mine-bitext "$ENCODER" --aligned --source "$WORK/raw/valid.$SRC" \
-            --target "$WORK/raw/valid.$TGT"
+        python "$ROOT/recipes/papers/artetxe-2019-margin-based-mining/mine_bitext.py" "$ENCODER" \
+            --aligned --source "$WORK/raw/valid.$SRC" --target "$WORK/raw/valid.$TGT"
         [ ! -f "$1" ] || simile eval-encoder "$ENCODER" --judgements "$1" --reward source --reward "$MIX"
         simile probe --reward source --reward "$MIX" --encoder "$ENCODER" --search-words 100 \
             --ref "$WORK/raw/test.$TGT" --src "$WORK/raw/test.$SRC" "${other[@]}"

@@ -22,15 +22,13 @@ COMMANDS = (
     *("fit-reward", "probe"),
     *("finetune", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
 )
-LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder", "contrib")
-MOVED = ("find", "mine-bitext")  # to contrib
+LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder")
 
 # What setup.py's extras bring, by the names that are imported.
 EXTRAS = {
     "fairseq": {"fairseq", "fairseq_cli", "hydra", "omegaconf"},
     "hf": {"transformers", "accelerate", "peft", "tokenizers"},
     "report": {"matplotlib", "compare_mt", "jinja2", "six", "textblob"},
-    "contrib": {"sklearn"},
 }
 
 USAGE = """\
@@ -96,8 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         own = getattr(error, "name", None) or ""
         if os.environ.get("SIMILE_TRACEBACK") or own.startswith("simile_plugin"):
             raise
-        name = " ".join(arguments[:2]) if command == "contrib" else command
-        print(f"simile {name}: error: {' '.join(_message(error).split())}", file=sys.stderr)
+        print(f"simile {command}: error: {' '.join(_message(error).split())}", file=sys.stderr)
         return 2
 
 
@@ -122,8 +119,6 @@ def _dispatch(command: str, arguments: Sequence[str]) -> int:
         print(f"simile {__version__}")
         return 0
     if command not in (*COMMANDS, *LESS_USED):
-        if command in MOVED:
-            raise InputError(f"it is now simile contrib {command}")
         got = f"unknown command {command!r}" if command else "no command given"
         raise InputError(f"{got}; simile --help lists them")
     module = load_command(command)

@@ -33,7 +33,6 @@ that a copied source, another language and a text for everything are worth littl
 EPILOG = """\
 example:
   simile distil-encoder ENCODER --source train.en.gz --target train.hau.gz --output en-hau
-  simile contrib mine-bitext en-hau --source dev.en --target dev.hau --aligned
   simile score -r ref.hau -i hyp.hau --src src.en --encoder en-hau
   fairseq-train ... --reward chrf:0.5,source:0.5 --simile-encoder en-hau
   simile distil-encoder minilm --source text.en.gz --kind sp --vocab-size 16000 --output fast

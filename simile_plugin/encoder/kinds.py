@@ -30,10 +30,6 @@ class Kind:
 
 KINDS = {name: Kind((name,)) for name in ("sp", "word", "trigram")}
 PACKAGE_KINDS = tuple(KINDS)
-# Its KINDS, attributes of each, are added when a kind is named that is none of the above, so that
-# folders of the papers' other kinds are read wherever a folder is. By name: the core does not
-# import it.
-OTHER_KINDS = "simile_plugin.contrib.encoder_kinds"
 # Where kinds outside the package are found: the module that the user names, which calls
 # register_kind, and installed entry points, the name of each a kind and its object a Kind.
 KINDS_MODULE = "SIMILE_KINDS"
@@ -92,9 +88,6 @@ def find_kind(name: str) -> Kind:
         import_named_kinds()
         for part in set(parts) - set(KINDS):
             register_installed(part)
-    if not set(parts) <= set(KINDS):
-        others = importlib.import_module(OTHER_KINDS).KINDS
-        KINDS.update({kind: Kind(*attributes) for kind, attributes in others.items()})
     for part in parts:
         if part not in KINDS:
             raise InputError(

@@ -19,7 +19,9 @@ from simile_plugin.encoder_training.pairs import (
     Pairs,
     Tokens,
     read_pairs,
+    segment_pairs,
     train_sentencepiece,
+    train_tokenizer,
 )
 from simile_plugin.encoder_training.tsv import TsvInput
 from simile_plugin.files import imported_later
@@ -27,6 +29,7 @@ from simile_plugin.files import imported_later
 if TYPE_CHECKING:
     from simile_plugin.encoder_training.adam import DENSE_STEPS
     from simile_plugin.encoder_training.distillation import distil_encoder
+    from simile_plugin.encoder_training.negatives import hardest_negatives, sharing_pairs
     from simile_plugin.encoder_training.run import train_encoder
     from simile_plugin.encoder_training.trainer import Trainer
 
@@ -46,10 +49,16 @@ __all__ = [
     "binarize_pairs",
     "distil_encoder",
     "filter_pairs",
+    "hardest_negatives",
     "open_binarized",
     "read_pairs",
+    "segment_pairs",
+    "sharing_pairs",
     "train_encoder",
     "train_sentencepiece",
+    "train_tokenizer",
 ]
 
-__getattr__ = imported_later(__name__, ("adam", "distillation", "trainer", "run"), __all__)
+__getattr__ = imported_later(
+    __name__, ("adam", "distillation", "negatives", "trainer", "run"), __all__
+)

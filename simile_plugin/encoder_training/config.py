@@ -106,8 +106,8 @@ class TrainingConfig:
             raise InputError(f"--{error}") from error
         if not trained:
             raise InputError(
-                f"--kind: got {self.kind}, which is no average of embeddings; encoders of it are "
-                "read, but not trained any more"
+                f"--kind: got {self.kind}, which is no average of embeddings; the recipe that "
+                "registers it trains it"
             )
         if self.mix != "add" and "+" not in self.kind:
             raise InputError(

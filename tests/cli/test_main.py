@@ -47,17 +47,6 @@ def test_commands_are_the_modules_that_exist() -> None:
     assert sorted(COMMANDS) == sorted(names)
 
 
-@pytest.mark.parametrize("command", cli.MOVED)
-def test_a_command_that_has_moved(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([command, "x"]) == 2
-    assert capsys.readouterr().err.endswith(f"error: it is now simile contrib {command}\n")
-    with pytest.raises(SystemExit):
-        cli.main(["contrib", command, "--help"])
-    assert capsys.readouterr().out.startswith(f"usage: simile contrib {command} ")
-    assert cli.main(["contrib", command, "--no-such-flag"]) == 2
-    assert capsys.readouterr().err.startswith(f"simile contrib {command}: error: ")
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -234,7 +234,6 @@ def test_a_collapsed_encoder_is_not_written(
         (["--eval-every", "5"], "--eval-every: got 5, but there is nothing"),
         (["--output", "."], "--output: got '.', expected the name of a folder to make"),
         (["--kind", "sp+lstm"], "expected a mixture of different ones of sp, word"),
-        (["--kind", "gran"], "--kind: got gran, which is no average of embeddings"),
         (["--output", "{tsv}"], "--output: .* is an input of this command"),
         (["--device", "abacus"], "--device: got 'abacus'"),
     ],

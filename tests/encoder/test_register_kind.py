@@ -3,6 +3,7 @@
 import pytest
 
 from simile_plugin.encoder import Kind, find_kind, kinds, register_kind
+from simile_plugin.encoder_training import TrainingConfig
 from simile_plugin.files import InputError
 
 
@@ -33,3 +34,11 @@ def test_kinds_of_the_package_and_mixtures_are_not_replaced():
     for name in ("sp", "sp+halves", ""):
         with pytest.raises(ValueError, match="register_kind: got"):
             register_kind(name, Kind(("sp",)))
+
+
+def test_a_kind_with_a_composer_is_not_trained_by_the_command():
+    register_kind("gates", Kind(("word",), lambda dim, settings: None, mixes=False))
+    with pytest.raises(InputError, match="--kind: got gates, which is no average of embeddings"):
+        TrainingConfig(kind="gates", steps=1)
+    with pytest.raises(InputError, match="got 'sp.gates', expected a mixture of different ones"):
+        find_kind("sp+gates")

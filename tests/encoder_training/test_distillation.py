@@ -19,6 +19,7 @@ from simile_plugin.encoder_training.distillation import (
     find_translations,
 )
 from simile_plugin.files import InputError
+from tests.papers.scripts import script
 
 
 def test_contrastive_loss() -> None:
@@ -166,8 +167,9 @@ def test_command(
     assert "--more-target: got 0 files for 1 of --more-source" in capsys.readouterr().err
     assert main([*command, target, *out, *more]) == 0
     assert "300 pairs; usual length" in capsys.readouterr().out
-    aligned = ["contrib", "mine-bitext", str(tmp_path / "pair"), "--aligned"]
-    assert main([*aligned, "--source", source, "--target", target]) == 0
+    mine_bitext = script("artetxe-2019-margin-based-mining", "mine_bitext")
+    aligned = [str(tmp_path / "pair"), "--aligned"]
+    assert mine_bitext.main([*aligned, "--source", source, "--target", target]) == 0
 
 
 def test_pairs_held_out_have_no_side_in_common() -> None:

@@ -23,6 +23,7 @@ from simile_plugin.encoder_training.trainer import (
     margin_loss,
     margin_step,
 )
+from tests.papers.scripts import script
 
 VOCAB = 40
 SMALL: dict[str, Any] = {"dim": 8, "batch_size": 4, "megabatch": 3, "megabatch_anneal": 4}
@@ -56,13 +57,14 @@ def test_loss_by_hand() -> None:
     assert stats.tolist() == pytest.approx([0.76, 0.5, 0.6, 0.48, 0.6])
 
 
-def test_the_written_gradient_is_that_of_autograd() -> None:
+def test_the_written_gradient_is_that_of_the_papers_recipe_by_autograd() -> None:
+    plain_margin = script("wieting-2019-encoder-kinds", "train").margin
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(4 * 9, 3, dtype=torch.float64, generator=generator, requires_grad=True)
     found = torch.rand(9, 2, generator=generator) < 0.8
     hinges = margin_loss(*cosines(vectors), 0.4) * found
     assert 0 < int((hinges > 0).sum()) < int(found.sum())  # both sides of the hinge are there
-    loss = hinges.sum() / 9
+    loss = plain_margin(*vectors.chunk(4), found, 0.4)
     loss.backward()
     stats, gradient = margin_step(vectors.detach(), found, 0.4)
     assert stats[0] == pytest.approx(loss.item())

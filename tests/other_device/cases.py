@@ -232,7 +232,6 @@ def test_encoders_from_training_to_use(
     for command in (
         f"score -r {right} -i {left} --encoder {encoder}",
         f"eval-encoder {encoder} --sts {labelled} --resamples 40",
-        f"contrib mine-bitext {encoder} --source {left} --target {right} --aligned",
     ):
         there, here = (numbers_in(answer(command, device, capsys)) for device in (NAME, "cpu"))
         assert len(there) > 2 and there == pytest.approx(here, abs=0.01), command

@@ -23,7 +23,8 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 
-from simile_plugin.contrib.finding import Question
+from questions import Question
+
 from simile_plugin.files import InputError, Row, as_script, atomic_write, read_rows
 
 OTHERS = 20  # sentences of a document that is put together

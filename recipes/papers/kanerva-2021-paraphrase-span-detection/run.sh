@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finding the paraphrase of a query in a document (simile contrib find): spans, sentences by vector
+# Finding the paraphrase of a query in a document (find.py): spans, sentences by vector
 # and by tf-idf, on verses of the Bible in two versions and on sentences that people rewrote. What is
 # done is skipped when it is run again.
 #
@@ -23,7 +23,7 @@ done
 [ -d "${ENCODER:-}" ] || die "ENCODER: expected an encoder's folder (recipes/encoder)"
 
 HERE=$ROOT/recipes/papers/kanerva-2021-paraphrase-span-detection
-setup_venv
+setup_venv papers
 mkdir -p "$WORK"
 
 plant() { # NAME KIND FILE: setup 1, where the answer is always there, and setup 2
@@ -36,7 +36,7 @@ search() { # NAME SETUP METHODS ENCODER FILES...
     [ "$2" = 1 ] || flags+=(--tune "$questions.dev.json")
     for method in $3; do
         say "$method"
-        simile contrib find "$4" "${flags[@]}" --method "$method"
+        python "$HERE/find.py" "$4" "${flags[@]}" --method "$method"
     done >"$questions.new"
     mv "$questions.new" "$questions.txt"
 }

@@ -22,7 +22,7 @@ read -ra seeds <<<"${SEEDS:-1}"
 [ -d "${SIMILE_DATA:-}/detection" ] ||
     die "SIMILE_DATA: got '${SIMILE_DATA:-}', expected a folder with detection/ and paraphrases/ in it"
 HERE=$ROOT/recipes/papers/sjoblom-2018-paraphrase-detection
-setup_venv
+setup_venv papers
 mkdir -p "$WORK"
 
 split() { # NAME LABELLED

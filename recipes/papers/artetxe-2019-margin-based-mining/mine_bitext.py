@@ -1,23 +1,4 @@
-"""`simile contrib mine-bitext`: find translations in two texts, and measure how well that goes."""
-
-from __future__ import annotations
-
-import argparse
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from simile_plugin.cli._flags import add_flags, file_option, read_flags
-from simile_plugin.cli._lists import one_line
-from simile_plugin.cli.contrib import EncoderFlags
-from simile_plugin.files import InputError, Range, check_outputs, check_standard_input, option
-
-if TYPE_CHECKING:
-    from simile_plugin.contrib.bitext import Candidates, Corpus, Neighbours
-
-HELP = "find translations in two texts by an encoder of both languages; F1 against gold pairs"
-
-DESCRIPTION = """\
-Find sentences that are translations of each other, by an encoder trained on both languages
+"""Find sentences that are translations of each other, by an encoder trained on both languages
 (Artetxe and Schwenk 2019). A pair's score is its cosine a against the neighbourhood b, the mean
 cosine of each side with its k nearest sentences of the other language: ratio a / b, distance
 a - b, or absolute a. Best pairs first, each sentence used once. The search is exact and needs
@@ -31,66 +12,84 @@ count as one. What scores at least the threshold is mined.
       for an honest one.
   --aligned: plain texts of sentences, where line i translates line i: how often the nearest
       sentence of the other language is the right one (the Tatoeba protocol), both ways.
-"""
 
-EPILOG = """\
-examples:
-  simile contrib mine-bitext ENCODER --source de-en.training.de --target de-en.training.en \\
+  python mine_bitext.py ENCODER --source de-en.training.de --target de-en.training.en \\
       --gold de-en.training.gold --margin distance
-  simile contrib mine-bitext ENCODER --source de.tsv --target en.tsv --threshold 1.06 \\
-      --output pairs.tsv
-  simile contrib mine-bitext ENCODER --source test.de --target test.en --aligned
+  python mine_bitext.py ENCODER --source de.tsv --target en.tsv --threshold 1.06 --output pairs.tsv
+  python mine_bitext.py ENCODER --source test.de --target test.en --aligned
 """
 
+from __future__ import annotations
 
-@dataclass
-class Options(EncoderFlags):
-    """Flags of `simile contrib mine-bitext`."""
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-    source: str = file_option("id TAB sentence, one language")
-    target: str = file_option("the other language")
-    gold: str | None = file_option("source id TAB target id; tunes the threshold", None)
-    threshold: float | None = option("lowest score of a mined pair", None, metavar="SCORE")
-    aligned: bool = option("line i translates line i; no ids", False)
-    neighbours: int = option(
-        "nearest sentences that make the neighbourhood (paper: 4)",
-        4,
-        names=("-k", "--neighbours"),
-        range=Range.at_least(1),
+from bitext import (
+    NEIGHBOURS,
+    Candidates,
+    Corpus,
+    Neighbours,
+    embed_all,
+    evaluate_mining,
+    nearest,
+    propose,
+    read_corpus,
+    read_gold,
+    retrieval_accuracy,
+    tune_threshold,
+)
+
+from simile_plugin.encoder import load_encoder, usable_device
+from simile_plugin.files import (
+    InputError,
+    Progress,
+    as_script,
+    atomic_write,
+    check_outputs,
+    check_standard_input,
+    read_parallel,
+)
+from simile_plugin.significance import without_nan
+
+MARGINS = ("ratio", "distance", "absolute")
+
+
+@as_script
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read the flags; mine, or measure retrieval; print what came out."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    margin: str = option(
-        "how a and b make the score", "ratio", choices=("ratio", "distance", "absolute")
-    )
-    output: str | None = file_option(
-        "write the mined pairs, best first: score, ids and sentences, by TABs", None
-    )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `simile contrib mine-bitext`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add_flags(parser, Options)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Mine or measure; exit status 0. Errors are raised as InputError or OSError."""
-    import json
-
-    from simile_plugin.significance import without_nan
-
-    options = read_flags(args, Options)
-    _check(options)
-    report = _retrieve(options) if options.aligned else _mine(options)
+    add = parser.add_argument
+    add("encoder", metavar="ENCODER", help="encoder folder of both languages")
+    add("--source", required=True, metavar="FILE", help="id TAB sentence, one language")
+    add("--target", required=True, metavar="FILE", help="the other language")
+    add("--gold", metavar="FILE", help="source id TAB target id; tunes the threshold")
+    add("--threshold", type=float, metavar="SCORE", help="lowest score of a mined pair")
+    add("--aligned", action="store_true", help="line i translates line i; no ids")
+    add("-k", "--neighbours", type=int, default=NEIGHBOURS, help="default 4, the paper's")
+    add("--margin", default="ratio", choices=MARGINS, help="how a and b make the score")
+    add("--output", metavar="FILE", help="mined pairs, best first: score, ids, sentences by TABs")
+    add("--device", default="cpu", help="where the encoder runs: cpu, cuda, cuda:1")
+    add("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(argv)
+    check(options)
+    report = retrieve(options) if options.aligned else mine(options)
     if options.json:
         print(json.dumps(without_nan(report), indent=2))
-    else:
-        for name, value in report.items():
-            print(f"{name:<20}{value:.4f}" if isinstance(value, float) else f"{name:<20}{value}")
-    return 0
+        return
+    for name, value in report.items():
+        print(f"{name:<20}{value:.4f}" if isinstance(value, float) else f"{name:<20}{value}")
 
 
-def _check(options: Options) -> None:
+def check(options: argparse.Namespace) -> None:
     """Raise InputError for flags that cannot be meant."""
+    if options.neighbours < 1:
+        raise InputError(f"--neighbours: got {options.neighbours}, expected 1 or more")
     files = [(getattr(options, name), f"--{name}") for name in ("source", "target", "gold")]
     check_standard_input(files)
     check_outputs({"--output": options.output}, [options.encoder, *(path for path, _ in files)])
@@ -101,21 +100,12 @@ def _check(options: Options) -> None:
         raise InputError("--source: expected --gold, --aligned, or --threshold with --output")
 
 
-def _mine(options: Options) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from simile_plugin.contrib.bitext import (
-        evaluate_mining,
-        propose,
-        read_corpus,
-        read_gold,
-        tune_threshold,
-    )
-
+def mine(options: argparse.Namespace) -> dict[str, Any]:
+    """Mine pairs; measure them against --gold, and write them to --output."""
     source = read_corpus(options.source, "--source")
     target = read_corpus(options.target, "--target")
     gold = read_gold(options.gold, "--gold", source, target) if options.gold else set()
-    fingerprint, forward, backward = _search(options, source.sentences, target.sentences)
+    fingerprint, forward, backward = search(options, source.sentences, target.sentences)
     pairs = propose(forward, backward, options.margin)
     threshold = tune_threshold(pairs, gold) if options.threshold is None else options.threshold
     report = {"encoder": fingerprint, "neighbours": options.neighbours, "margin": options.margin}
@@ -124,18 +114,14 @@ def _mine(options: Options) -> dict[str, Any]:
         report |= {"tuned": options.threshold is None}
         report |= asdict(evaluate_mining(pairs, gold, threshold))
     if options.output:
-        report["written"] = _write(options.output, source, target, pairs, threshold)
+        report["written"] = write(options.output, source, target, pairs, threshold)
     return report
 
 
-def _search(
-    options: Options, source: list[str], target: list[str]
+def search(
+    options: argparse.Namespace, source: list[str], target: list[str]
 ) -> tuple[str, Neighbours, Neighbours]:
     """The encoder's fingerprint; nearest neighbours of the distinct sentences, both ways."""
-    from simile_plugin.contrib.bitext import embed_all, nearest
-    from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.files import Progress
-
     encoder = load_encoder(options.encoder, usable_device(options.device))
     with Progress(len(source) + len(target), " sentences") as bar:
         x = embed_all(encoder.embed_sources, source, bar.update)
@@ -151,30 +137,32 @@ def _search(
     return encoder.fingerprint, *found
 
 
-def _write(path: str, source: Corpus, target: Corpus, pairs: Candidates, threshold: float) -> int:
+def write(path: str, source: Corpus, target: Corpus, pairs: Candidates, threshold: float) -> int:
     """Write the pairs from the threshold on; return how many."""
-    from simile_plugin.files import atomic_write
-
     written = int((pairs.scores >= threshold).sum())
     rows = list(zip(pairs.source, pairs.target, pairs.scores, strict=True))[:written]
     with atomic_write(path) as stream:
         for i, j, score in rows:
             cells = [f"{score:.6f}", source.ids[i], target.ids[j]]
-            cells += [one_line(source.sentences[i]), one_line(target.sentences[j])]
+            cells += [one_cell(source.sentences[i]), one_cell(target.sentences[j])]
             stream.write("\t".join(cells) + "\n")
     return written
 
 
-def _retrieve(options: Options) -> dict[str, Any]:
+def one_cell(text: str) -> str:
+    """Return the text without the marks that end lines and columns."""
+    return text.replace("\r", " ").replace("\n", " ").replace("\t", " ")
+
+
+def retrieve(options: argparse.Namespace) -> dict[str, Any]:
     """Accuracy of the nearest sentence in aligned texts, in percent."""
-    from dataclasses import asdict
-
-    from simile_plugin.contrib.bitext import retrieval_accuracy
-    from simile_plugin.files import read_parallel
-
     source, target = read_parallel([(options.source, "--source"), (options.target, "--target")])
     if not source:
         raise InputError(f"--source: {options.source} is empty, expected a sentence a line")
-    fingerprint, forward, backward = _search(options, source, target)
+    fingerprint, forward, backward = search(options, source, target)
     accuracy = retrieval_accuracy(source, target, forward, backward)
     return {"encoder": fingerprint, **asdict(accuracy), "mean": accuracy.mean}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,13 +1,12 @@
-"""Encoders that are no averages: LSTM-AVG, BLSTM, GRAN, CHARAGRAM, the Transformer of a BGT.
+"""Kinds of encoders that are no averages: LSTM-AVG, BLSTM, GRAN and CHARAGRAM.
 
-None is trained any more: they were slower than averages, and no better (recipes/encoder). Folders
-of them stay encoder folders as any other: encoder.kinds finds KINDS here.
+Importing this module registers them. Other commands read their folders with this one on PYTHONPATH
+and SIMILE_KINDS=kinds. Wieting et al. 2016 (CHARAGRAM), Wieting and Gimpel 2017 and 2018 (GRAN,
+LSTM-AVG), Wieting et al. 2019 (BLSTM), Sjöblom et al. 2018 (GRAN).
 """
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,13 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from simile_plugin.encoder import Average, Composer
+from simile_plugin.encoder import Average, Composer, Kind, register_kind
 from simile_plugin.files import InputError
 
 TOKENS = ("sp", "word", "trigram")  # that recurrent kinds read
 SENTENCES_AT_ONCE = 64
-TRANSFORMER = ("layers", "heads", "feedforward", "latent")  # its settings
-LONGEST = 1024  # tokens of a sentence that a Transformer reads
 
 
 class Charagram(Average):
@@ -42,11 +39,9 @@ class Charagram(Average):
 class SequenceComposer(Composer):
     """A function of the embeddings in turn; zero for a sentence without a token."""
 
-    longest = sys.maxsize  # tokens of a sentence that are read
-
     def forward(self, weight: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
         """Return sentence vectors (U, D), see Composer: those of like length together."""
-        lengths = torch.diff(starts, append=starts.new_tensor([len(ids)])).clamp(max=self.longest)
+        lengths = torch.diff(starts, append=starts.new_tensor([len(ids)]))
         vectors = weight.new_zeros(len(starts), self.dim)
         order = torch.argsort(lengths, descending=True, stable=True)
         for some in order[lengths[order] > 0].split(SENTENCES_AT_ONCE):
@@ -134,68 +129,19 @@ class Gran(SequenceComposer):
         return gated.masked_fill(beyond[..., None], 0.0).sum(1) / lengths[:, None]
 
 
-class TransformerComposer(SequenceComposer):
-    """g(s) = W mean over t of h_t, the states h of a Transformer over x_1 ... x_T and an end.
+def make(composer: Callable[..., Composer], dim: int, settings: dict[str, Any]) -> Composer:
+    """Make a composer of embeddings (V, dim).
 
-    Args:
-        dim: E, of the embeddings and the states.
-        layers, heads, feedforward: of the Transformer (post-norm, ReLU).
-        latent: D, of a sentence vector.
+    Raises:
+        InputError: for settings that it does not have or cannot take.
     """
-
-    kind, longest = "transformer", LONGEST
-
-    def __init__(self, dim: int, layers: int, heads: int, feedforward: int, latent: int) -> None:
-        super().__init__()
-        self.dim = latent
-        self._settings = dict(zip(TRANSFORMER, (layers, heads, feedforward, latent), strict=True))
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(dim, heads, feedforward, 0.0, batch_first=True)
-            for _ in range(layers)
-        )
-        self.end = nn.Parameter(torch.randn(dim) * dim**-0.5)
-        self.mean = nn.Linear(dim, latent, bias=False)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """See Composer."""
-        return dict(self._settings)
-
-    def of_padded(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Return W times the mean states, the end's among them."""
-        embedded = F.pad(embedded, (0, 0, 0, 1))
-        count, dim = embedded.shape[1:]
-        time = torch.arange(count, device=embedded.device)
-        at_end, beyond = time == lengths[:, None], time > lengths[:, None]
-        states = torch.where(at_end[..., None], self.end, embedded) * math.sqrt(dim)
-        states = states + sinusoids(count, dim, embedded)
-        for layer in self.layers:
-            states = layer(states, src_key_padding_mask=beyond)
-        total = states.masked_fill(beyond[..., None], 0.0).sum(1)
-        return self.mean(total / (lengths + 1)[:, None])
-
-
-def sinusoids(count: int, dim: int, like: Tensor) -> Tensor:
-    """Return positions (count, dim) of Vaswani et al. 2017: sines, then cosines."""
-    half = (dim + 1) // 2
-    rates = torch.exp(torch.arange(half, device=like.device) * (-math.log(1e4) / max(1, half - 1)))
-    angles = torch.arange(count, device=like.device)[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], 1)[:, :dim].to(like.dtype)
-
-
-def _make(composer: Callable[..., Composer], dim: int, settings: dict[str, Any]) -> Composer:
     try:
-        # Not in training from the start: torch then runs a layer of a Transformer as one operation.
-        return composer(dim, **settings).eval()
-    except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+        return composer(dim, **settings)
+    except (TypeError, ValueError) as error:
         raise InputError(f"composer: got {settings}: {error}") from error
 
 
-# Attributes of encoder.kinds.Kind.
-KINDS: dict[str, tuple[Any, ...]] = {
-    "charagram": (("ngram",), partial(_make, Charagram)),
-    "lstm": (TOKENS, partial(_make, partial(LstmAverage, "lstm")), False),
-    "blstm": (TOKENS, partial(_make, partial(LstmAverage, "blstm")), False),
-    "gran": (TOKENS, partial(_make, Gran), False),
-    "transformer": (("sp",), partial(_make, TransformerComposer), False),
-}
+register_kind("charagram", Kind(("ngram",), partial(make, Charagram)))
+for name in ("lstm", "blstm"):
+    register_kind(name, Kind(TOKENS, partial(make, partial(LstmAverage, name)), mixes=False))
+register_kind("gran", Kind(TOKENS, partial(make, Gran), mixes=False))

@@ -27,9 +27,6 @@ BLOCK = 2048  # rows and columns of a block of similarities: 16 MB of float32
 EMBED_BATCH = 10_000
 
 
-# --- files ---
-
-
 @dataclass(frozen=True)
 class Corpus:
     """Distinct sentences of one language, in the order of the file.
@@ -106,9 +103,6 @@ def embed_all(embed: Embed, sentences: Sequence[str], progress: Progress | None 
         if progress:
             progress(len(batch))
     return vectors
-
-
-# --- nearest neighbours ---
 
 
 @dataclass(frozen=True)
@@ -190,9 +184,6 @@ def _merge(found: Neighbours, start: int, sims: Tensor, offset: int, dim: int) -
     found.rows[better] = rows.gather(1, order)
 
 
-# --- margins ---
-
-
 @dataclass(frozen=True)
 class Candidates:
     """Proposed pairs, best score first.
@@ -261,9 +252,6 @@ def _best(
     best = scores.argmax(1)
     each = np.arange(len(rows))
     return rows[each, best], scores[each, best]
-
-
-# --- evaluation ---
 
 
 @dataclass(frozen=True)

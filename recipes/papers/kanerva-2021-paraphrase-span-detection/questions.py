@@ -20,6 +20,7 @@ class Question:
 
     Attributes:
         answers: the right spans' texts; none: it is not in the document; None: not known.
+        start: the character of the document at which the first answer begins, if there is one.
         title: of the document, "" if it has none.
     """
 
@@ -27,6 +28,7 @@ class Question:
     query: str
     document: str
     answers: tuple[str, ...] | None = None
+    start: int | None = None
     title: str = ""
 
 
@@ -95,7 +97,7 @@ def _squad_question(context: str, qa: dict[str, Any], where: str) -> Question:
                 "context"
             )
     texts = tuple(dict.fromkeys(one["text"] for one in given))
-    return Question(name, query, context, texts)
+    return Question(name, query, context, texts, given[0]["answer_start"] if given else None)
 
 
 def squad(questions: Sequence[Question], found: Sequence[Span], threshold: float) -> dict[str, Any]:

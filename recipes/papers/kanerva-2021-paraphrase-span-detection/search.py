@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from questions import NOWHERE, Question, Span
 
-from simile_plugin.contrib.finding.questions import NOWHERE, Question, Span
 from simile_plugin.encoder import JOINERS, Encoder, RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.significance import Floats
@@ -209,7 +209,10 @@ def _keep_best(best: list[Span], first: int, scores: Floats, places: Sequence[Pl
 
 def _tfidf(documents: Sequence[str]) -> Search:
     """Sentences by the cosine of tf-idf vectors of character n-grams within words."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+    except ModuleNotFoundError as error:
+        raise InputError("--method tfidf: needs scikit-learn: pip install scikit-learn") from error
 
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=NGRAMS, max_features=FEATURES)
     known = [document[i:j] for document in documents for i, j in sentences(document)]

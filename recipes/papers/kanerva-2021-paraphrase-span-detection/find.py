@@ -1,25 +1,6 @@
-"""`simile contrib find`: where does a document say what a query says?"""
+"""Find the paraphrase of a query in a document, without training data of the task.
 
-from __future__ import annotations
-
-import argparse
-import math
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from simile_plugin.cli._flags import add_flags, file_option, read_flags
-from simile_plugin.cli.contrib import EncoderFlags
-from simile_plugin.files import InputError, Range, check_outputs, check_standard_input, option
-
-if TYPE_CHECKING:
-    from simile_plugin.contrib.finding import Question, Span
-
-HELP = "find the paraphrase of a query in a document: the best span of words"
-
-DESCRIPTION = """\
-Paraphrase span detection without training data of the task. Of each query the span of the document
-whose cosine with it is highest, of at most --longest words:
+Of each query the span of the document whose cosine with it is highest, of at most --longest words:
   span      every span, exact and fast, by an encoder of kind sp or word with --split-punctuation
   sentence  the best sentence, by the same cosine
   tfidf     the best sentence, by tf-idf of character 2- to 4-grams within words
@@ -32,78 +13,99 @@ Queries are lines of --queries, each looked for in every file of --documents; or
 layout of SQuAD (--squad: context, question, answers, is_impossible). Where the answers are known,
 exact match and F1 over words are printed, by length of the query, beside the best that a choice of
 whole sentences can reach (oracle).
+
+  python find.py ENCODER --queries claims.txt --documents report.txt minutes.txt
+  python find.py ENCODER --squad test.json --tune dev.json --method sentence
+  python find.py ENCODER --squad test.json --output found.json     # SQuAD's layout again
 """
 
-EPILOG = """\
-examples:
-  simile contrib find ENCODER --queries claims.txt --documents report.txt minutes.txt
-  simile contrib find ENCODER --squad test.json --tune dev.json --method sentence
-  simile contrib find ENCODER --squad test.json --output found.json     # SQuAD's layout again
-"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from measures import by_query_length, evaluate_finding, tune_missing
+from questions import Question, Span, read_squad, squad
+from search import LONGEST_SPAN, find_spans, make_search
+
+from simile_plugin.encoder import load_encoder, usable_device
+from simile_plugin.files import (
+    InputError,
+    Progress,
+    as_script,
+    atomic_write,
+    check_outputs,
+    check_standard_input,
+    read_bytes,
+    read_lines,
+    refuse_twice,
+    split_lines,
+)
+from simile_plugin.significance import text_table, without_nan
+
+METHODS = ("span", "sentence", "tfidf")
 
 
-@dataclass
-class Options(EncoderFlags):
-    """Flags of `simile contrib find`."""
-
-    queries: str | None = file_option("a query a line", None)
-    documents: list[str] = file_option("a document each", [], nargs="+")
-    squad: str | None = file_option("queries and documents as JSON of SQuAD", None)
-    method: str = option("what is chosen", "span", choices=("span", "sentence", "tfidf"))
-    longest: int = option("words of a span at most", 40, range=Range.within(1, 1000))
-    threshold: float | None = option(
-        "below this score a query is missing (default: never)", None, metavar="SCORE"
+def parser() -> argparse.ArgumentParser:
+    """Declare the flags."""
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    tune: str | None = file_option(
-        "SQuAD file with answers and missing ones: chooses the threshold", None
-    )
-    output: str | None = file_option("write what was found in SQuAD's layout", None)
+    add = made.add_argument
+    add("encoder", metavar="ENCODER", help="encoder folder")
+    add("--queries", metavar="FILE", help="a query a line")
+    add("--documents", nargs="+", default=[], metavar="FILE", help="a document each")
+    add("--squad", metavar="FILE", help="queries and documents as JSON of SQuAD")
+    add("--method", default="span", choices=METHODS, help="what is chosen (default span)")
+    add("--longest", type=int, default=LONGEST_SPAN, help="words of a span at most (default 40)")
+    add("--threshold", type=float, help="below this score a query is missing (default: never)")
+    add("--tune", metavar="FILE", help="SQuAD file with answers and missing ones; sets --threshold")
+    add("--output", metavar="FILE", help="write the answers in SQuAD's layout")
+    add("--device", default="cpu", help="where the encoder runs: cpu, cuda, cuda:1")
+    add("--json", action="store_true", help="print one JSON object")
+    return made
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `simile contrib find`."""
-    parser.description, parser.epilog = DESCRIPTION, EPILOG
-    add_flags(parser, Options)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Search, measure, write; exit status 0. Errors are raised as InputError or OSError."""
-    import json
-
-    from simile_plugin.contrib.finding import read_squad, squad
-    from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.files import atomic_write
-    from simile_plugin.significance import without_nan
-
-    options = read_flags(args, Options)
-    _check(options)
+@as_script
+def main(argv: Sequence[str] | None = None) -> None:
+    """Search, measure, write."""
+    options = parser().parse_args(argv)
+    check(options)
     questions = (
         read_squad(options.squad, "--squad")
         if options.squad
-        else _texts(options.queries or "", options.documents)
+        else read_texts(options.queries or "", options.documents)
     )
     dev = read_squad(options.tune, "--tune") if options.tune else []
     if any(question.answers is None for question in dev):
         raise InputError(f"--tune: {options.tune}: has questions without answers or is_impossible")
     encoder = load_encoder(options.encoder, usable_device(options.device))
-    found, threshold = _search(options, encoder, questions, dev)
+    found, threshold = answer(options, encoder, questions, dev)
     report: dict[str, Any] = {"encoder": encoder.fingerprint, "threshold": threshold}
-    report |= _measure(questions, found, threshold)
+    report |= measure(questions, found, threshold)
     if options.output:
         with atomic_write(options.output) as stream:
             json.dump(squad(questions, found, threshold), stream, indent=1)
     if "all" not in report:
-        report["found"] = _rows(questions, found, threshold)
+        report["found"] = rows_of(questions, found, threshold)
     if options.json:
         print(json.dumps(without_nan(report), indent=2))
     elif "all" in report:
-        _print(report)
+        print_measures(report)
     else:
-        _lines(questions, report["found"])
-    return 0
+        print_spans(questions, report["found"])
 
 
-def _check(options: Options) -> None:
+def check(options: argparse.Namespace) -> None:
+    """Raise InputError for flags that cannot be meant."""
+    if not 1 <= options.longest <= 1000:
+        raise InputError(f"--longest: got {options.longest}, expected 1 to 1000")
     texts = bool(options.queries)
     if bool(options.squad) == texts or texts != bool(options.documents):
         raise InputError(
@@ -117,11 +119,8 @@ def _check(options: Options) -> None:
     check_outputs({"--output": options.output}, [options.encoder, *(path for path, _ in files)])
 
 
-def _texts(queries_path: str, paths: list[str]) -> list[Question]:
+def read_texts(queries_path: str, paths: list[str]) -> list[Question]:
     """Every query in every document; its id is the line of the query and the document's file."""
-    from simile_plugin.contrib.finding import Question
-    from simile_plugin.files import read_bytes, read_lines, refuse_twice, split_lines
-
     lines = enumerate(read_lines(queries_path, "--queries"), start=1)
     queries = [(number, line) for number, line in lines if line.strip()]
     if not queries:
@@ -142,13 +141,10 @@ def _texts(queries_path: str, paths: list[str]) -> list[Question]:
     ]
 
 
-def _search(
-    options: Options, encoder: Any, questions: list[Question], dev: list[Question]
+def answer(
+    options: argparse.Namespace, encoder: Any, questions: list[Question], dev: list[Question]
 ) -> tuple[list[Span], float]:
     """The answers, and the threshold."""
-    from simile_plugin.contrib.finding import find_spans, make_search, tune_missing
-    from simile_plugin.files import Progress
-
     documents = [*dict.fromkeys(question.document for question in (*questions, *dev))]
     search = make_search(options.method, encoder, documents, options.longest)
     with Progress(len(questions) + len(dev), " questions") as bar:
@@ -159,12 +155,8 @@ def _search(
     return found, -math.inf if options.threshold is None else options.threshold
 
 
-def _measure(questions: list[Question], found: list[Span], threshold: float) -> dict[str, Any]:
+def measure(questions: list[Question], found: list[Span], threshold: float) -> dict[str, Any]:
     """Figures of all questions whose answers are known, and of each class of length."""
-    from dataclasses import asdict
-
-    from simile_plugin.contrib.finding import by_query_length, evaluate_finding
-
     places = [i for i, question in enumerate(questions) if question.answers is not None]
     if not places:
         return {}
@@ -179,9 +171,8 @@ def _measure(questions: list[Question], found: list[Span], threshold: float) -> 
     }
 
 
-def _print(report: dict[str, Any]) -> None:
-    from simile_plugin.significance import text_table
-
+def print_measures(report: dict[str, Any]) -> None:
+    """Print a row of all questions, and of each class of length."""
     grid = [["words of the query", "questions", "exact", "F1", "said missing", "oracle"]]
     for name, one in {"all": report["all"], **report["by_words_of_query"]}.items():
         cells = [f"{one[key]:.1f}" for key in ("exact", "f1", "said_missing")]
@@ -192,7 +183,7 @@ def _print(report: dict[str, Any]) -> None:
     print("oracle: exact and F1 of the best choice of one whole sentence")
 
 
-def _rows(questions: list[Question], found: list[Span], threshold: float) -> list[dict[str, Any]]:
+def rows_of(questions: list[Question], found: list[Span], threshold: float) -> list[dict[str, Any]]:
     """Return an object a question, where no answer is known; missing ones have no text."""
     rows = []
     for question, span in zip(questions, found, strict=True):
@@ -203,7 +194,7 @@ def _rows(questions: list[Question], found: list[Span], threshold: float) -> lis
     return rows
 
 
-def _lines(questions: list[Question], rows: list[dict[str, Any]]) -> None:
+def print_spans(questions: list[Question], rows: list[dict[str, Any]]) -> None:
     """A line a question: score, document, first character, text; the best documents first."""
     asked: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for question, row in zip(questions, rows, strict=True):
@@ -219,3 +210,7 @@ def _lines(questions: list[Question], rows: list[dict[str, Any]]) -> None:
             print("  no known token")
         elif not there:
             print("  not found")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

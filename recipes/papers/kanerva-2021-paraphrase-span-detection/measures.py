@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from questions import Question, Span
+from search import sentences, words
 
-from simile_plugin.contrib.finding.questions import Question, Span
-from simile_plugin.contrib.finding.search import sentences, words
 from simile_plugin.encoder import split_words
 
 LENGTHS = (5, 10, 15, 20)  # upper bounds of the classes of query length, in words
