@@ -114,7 +114,7 @@ def cost_warning(lists: Sequence[NbestList]) -> str:
     """
     told = [one.scores for one in lists if len(set(one.scores)) > 1]
     rising = sum(list(scores) == sorted(scores) for scores in told)
-    if rising <= RISING * len(told):
+    if len(told) < 2 or rising <= RISING * len(told):
         return ""
     return (
         f"the scores of {rising} of {len(told)} lists rise from the first candidate to the last, "

@@ -27,8 +27,8 @@ def format_mark(lines: Sequence[str]) -> str:
     counts = Counter(mark for line in lines for mark in set(_marks_of(line.strip())))
     if not counts:
         return ""
-    mark, count = counts.most_common(1)[0]
-    return mark if count >= 2 and SHARE * count >= len(lines) else ""
+    mark = max(counts, key=lambda mark: (counts[mark], len(mark), mark))
+    return mark if counts[mark] >= 2 and SHARE * counts[mark] >= len(lines) else ""
 
 
 def _marks_of(line: str) -> Iterator[str]:
