@@ -19,7 +19,7 @@ FORBIDDEN = {
     *("os.system", "os.popen"),
 }
 
-# Checkpoints of COMET and PEAR may be pickles: they are read only where SIMILE_TRUST_PICKLE=1 says so.
+# Checkpoints of COMET and PEAR may be pickles: read only where SIMILE_TRUST_PICKLE=1 says so.
 ASKED_FIRST = {
     "simile_plugin/evaluation/neural_metrics.py": [
         "torch.load without weights_only=True",
