@@ -265,7 +265,16 @@ class Segmenter(Tokenizer):
         return float(nats / characters / usual) if characters and usual > 0 else None
 
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
-        rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))
+        try:
+            rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))
+        except TypeError:  # sentencepiece's, of what UTF-8 cannot hold
+            for text in texts:
+                if text.encode(errors="ignore").decode() != text:
+                    raise InputError(
+                        f"got {text[:60]!r}, which has half of a pair of UTF-16; expected text, "
+                        "see str.encode(errors='replace')"
+                    ) from None
+            raise
         return rows
 
     def _remove_lone_marks(self, ids: Ints, lengths: Ints) -> None:

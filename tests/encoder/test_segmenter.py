@@ -11,8 +11,12 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simile_plugin.encoder import Encoder
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.files import InputError
+from simile_plugin.nbest import NbestList, Utility, expected_utilities
+from simile_plugin.reward import Reward, score_outputs
 
 TEXT = [
     "the grey heron waits beside the cold water",
@@ -171,3 +175,16 @@ def test_a_pickled_segmenter() -> None:
 def test_bytes_that_are_no_model(junk: bytes) -> None:
     with pytest.raises(ValueError, match="not a sentencepiece model"):
         read_piece_model(junk)
+
+
+def test_half_of_a_utf16_pair_is_no_text(encoder: Encoder, spm_proto: bytes) -> None:
+    for preprocessing in (Preprocessing(), Preprocessing(split_punctuation=False)):
+        with pytest.raises(
+            InputError, match=r"got '.*\\ud800.*', which has half of a pair of UTF-16"
+        ):
+            Segmenter(spm_proto, preprocessing).encode(["the river", "the \ud800 river"])
+    with pytest.raises(InputError, match="half of a pair of UTF-16"):
+        score_outputs([["the \ud800 river"]], ["the river"], encoder)
+    with pytest.raises(InputError, match="half of a pair of UTF-16"):
+        lists = [NbestList(0, None, ("the river", "the \udc80"))]
+        expected_utilities(lists, Utility(Reward("sim"), encoder))
