@@ -93,13 +93,12 @@ class OneFile(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         """Store `values`, once."""
-        given = namespace.__dict__.setdefault("_given_files", {})
-        if self.dest in given:
+        before = getattr(namespace, self.dest)
+        if before is not self.default:
             parser.error(
-                f"{option_string}: got {given[self.dest]} and {values}; expected one: of two the "
-                "first would be ignored"
+                f"{option_string}: got {before} and {values}; expected one: of two the first would "
+                "be ignored"
             )
-        given[self.dest] = values
         setattr(namespace, self.dest, values)
 
 

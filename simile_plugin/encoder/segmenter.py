@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.encoder.piece_model import NORMAL, SPACE_MARK, UNIGRAM, read_piece_model
 from simile_plugin.encoder.word_cache import Ints, Words, as_rows, flat_rows
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, find_surrogate
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +269,7 @@ class Segmenter(Tokenizer):
             rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))
         except TypeError:  # sentencepiece's, of what UTF-8 cannot hold
             for text in texts:
-                if text.encode(errors="ignore").decode() != text:
+                if find_surrogate(text) >= 0:
                     raise InputError(
                         f"got {text[:60]!r}, which has half of a pair of UTF-16; expected text, "
                         "see str.encode(errors='replace')"

@@ -39,7 +39,6 @@ TAKEN_FOR_GRANTED = {
 }
 NO_WEIGHTS = ("position_ids", "dropout_mask", "dropout_fill")  # constants, which are not saved
 
-
 Triple = tuple[str, str, str]  # source, translation, reference
 
 
@@ -55,11 +54,11 @@ class NeuralMetric:
     signature: str
     predict: Callable[[list[str], list[str], list[str]], list[float]]
 
-    def scores(
-        self, triples: Collection[tuple[str, str, str]]
-    ) -> dict[tuple[str, str, str], float]:
-        """Return the score of each distinct (source, translation, reference); those alike in length
-        share a batch, whose longest text sets its cost."""
+    def scores(self, triples: Collection[Triple]) -> dict[Triple, float]:
+        """Return the score of each distinct triple.
+
+        Those alike in length share a batch, whose longest text sets its cost.
+        """
         distinct = sorted({*triples}, key=lambda triple: (sum(map(len, triple)), triple))
         texts = [list(column) for column in zip(*distinct, strict=True)]
         return dict(zip(distinct, self.predict(*texts), strict=True)) if distinct else {}

@@ -25,6 +25,7 @@ from simile_plugin.files.lazy import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
     find_escape,
+    find_surrogate,
     read_bytes,
     read_lines,
     read_parallel,
@@ -53,6 +54,7 @@ __all__ = [
     "check_replaceable",
     "check_standard_input",
     "find_escape",
+    "find_surrogate",
     "finite_number",
     "flag_name",
     "imported_later",

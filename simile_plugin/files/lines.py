@@ -47,6 +47,15 @@ def find_escape(text: str) -> str:
     return ""
 
 
+def find_surrogate(text: str) -> int:
+    """Return the place of half of a UTF-16 pair, which no UTF-8 text can hold, or -1."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return -1
+
+
 def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[list[str]]:
     """Read (path, flag) pairs as line-parallel files: lists of one length, in the order given.
 

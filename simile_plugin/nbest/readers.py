@@ -10,7 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simile_plugin.files import InputError, finite_number, read_bytes, split_lines
+from simile_plugin.files import (
+    InputError,
+    find_surrogate,
+    finite_number,
+    read_bytes,
+    split_lines,
+)
 
 Read = Callable[[str, str], bytes]  # of a file, by path and flag
 TEXTS = ("ref", "src", "source")
@@ -317,6 +323,6 @@ def _from_json(content: Any, line: int | None, where: str) -> NbestList:
 def _texts(values: Any, where: str) -> tuple[str, ...]:
     """Return sentences; half a surrogate pair, which JSON can hold, is no text."""
     for value in values if isinstance(values, list) else [None]:
-        if not isinstance(value, str) or value.encode(errors="ignore").decode() != value:
+        if not isinstance(value, str) or find_surrogate(value) >= 0:
             raise InputError(f"{where}: got {str(values)[:80]!r}; expected texts in quotes")
     return tuple(values)

@@ -24,17 +24,22 @@ def format_mark(lines: Sequence[str]) -> str:
     It stands in a hundredth of the lines and in two at least, at their beginning or end, or is a
     special token or piece of a byte anywhere. Marks are equal where only their digits differ.
     """
-    counts = Counter(mark for line in lines for mark in set(_marks_of(line.strip())))
+    counts, examples = Counter[str](), dict[str, str]()
+    for line in lines:
+        marks = {DIGITS.sub("0", mark): mark for mark in _marks_of(line.strip())}
+        counts.update(marks.keys())
+        for key, mark in marks.items():
+            examples.setdefault(key, mark)
     if not counts:
         return ""
     mark = max(counts, key=lambda mark: (counts[mark], len(mark), mark))
-    return mark if counts[mark] >= 2 and SHARE * counts[mark] >= len(lines) else ""
+    return examples[mark] if counts[mark] >= 2 and SHARE * counts[mark] >= len(lines) else ""
 
 
 def _marks_of(line: str) -> Iterator[str]:
     for pattern in (BEGIN, END):
         match = pattern.match(line) if pattern is BEGIN else pattern.search(line)
         if match and match[0] != line:  # a line of its own, such as [music], is text
-            yield DIGITS.sub("0", match[0])
+            yield match[0]
     if match := ANYWHERE.search(line):
-        yield DIGITS.sub("0", match[0].strip())
+        yield match[0].strip()

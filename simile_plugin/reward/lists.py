@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder, cosine, to_device
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, find_surrogate
 from simile_plugin.reward.bleu import list_statistics, sentence_bleu
 from simile_plugin.reward.chrf import CHAR_ORDER, list_chrf_statistics, sentence_chrf
 from simile_plugin.reward.learned import LearnedReward
@@ -83,13 +83,11 @@ def refuse_text(texts: Sequence[Any], what: str) -> None:
 def refuse_surrogates(texts: Iterable[str], what: str) -> None:
     """Raise InputError for half of a UTF-16 pair: it is no character, and no text can hold it."""
     for number, text in enumerate(texts, 1):
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
+        if (place := find_surrogate(text)) >= 0:
             raise InputError(
-                f"{what}: number {number} has {text[error.start]!r}, half of a pair of UTF-16, at "
-                f"character {error.start + 1}; expected text, see str.encode(errors='replace')"
-            ) from error
+                f"{what}: number {number} has {text[place]!r}, half of a pair of UTF-16, at "
+                f"character {place + 1}; expected text, see str.encode(errors='replace')"
+            )
 
 
 def check_lists(hyps: Sequence[Sequence[str]], refs: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from unicodedata import is_normalized
 
@@ -156,9 +155,8 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
         if 100 * sum(mark in line for line in lines) > len(lines):
             return TOKENISED.format(name, mark.strip())
     if mark := format_mark(lines):
-        digits = re.sub("0", r"\\d+", re.escape(mark))
-        line = next(line for line in lines if re.search(digits, line))
-        return MARKED.format(name, mark, line[:40])
+        example = next(line for line in lines if mark in line)
+        return MARKED.format(name, mark, example[:40])
     escapes = list(filter(None, map(find_escape, lines)))
     if 100 * len(escapes) > len(lines):
         return ESCAPED.format(name, escapes[0])

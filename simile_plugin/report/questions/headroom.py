@@ -151,17 +151,18 @@ def measure_headroom(
     if learned is not None:
         signatures["LEARNED"] = learned.signature
     sizes = scored.mask.sum(axis=1)
+    scores_known = any(one.scores for one in lists)
     return {
         "file": file,
         "sentences": len(lists),
-        "scored": any(one.scores for one in lists),
+        "scored": scores_known,
         "list_sizes": (int(sizes.min()), int(sizes.max())),
         "choices": choices,
         "utility": spec,
         "equal": {metric: _equal_share(scored, metric) for metric in scored.rewards},
         **_partial_credit(scored),
         # Lists without scores may be samples, whose first is any of them.
-        "gain": _expected_gain(choices) if any(one.scores for one in lists) else {},
+        "gain": _expected_gain(choices) if scores_known else {},
         "signatures": signatures,
         "test": {"kind": "bootstrap", **asdict(test)},
     }
