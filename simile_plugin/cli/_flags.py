@@ -83,7 +83,7 @@ class BootstrapFlags:
 
 
 class OneFile(argparse.Action):
-    """Stores the path of a flag that takes one; the flag given twice is refused."""
+    """Stores the file of a flag, or its pair of files; the flag given twice is refused."""
 
     def __call__(
         self,
@@ -162,7 +162,7 @@ def _keywords(field: dataclasses.Field[Any], kind: Any, names: list[str]) -> dic
         words["action"] = "extend" if "nargs" in known else "append"
     elif several:
         words["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else "+"
-    elif known.get("range") is FILE and names[0].startswith("-") and field.name != "output":
+    if known.get("range") is FILE and get_origin(kind) is not list and field.name != "output":
         words["action"] = OneFile
     value = get_args(kind)[0] if several else kind
     words["type"] = converter(field, value)

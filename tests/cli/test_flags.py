@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from simile_plugin.cli import main
 from simile_plugin.cli._flags import add_flags, read_flags
 from simile_plugin.files import FILE, SEED, InputError, Range, check_fields, option
 
@@ -84,3 +85,20 @@ def test_fields_are_checked_without_a_command_line() -> None:
     for values, message in wrong:
         with pytest.raises(InputError, match=message):
             check_fields(Flags(lists="L", ref="R", **values))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "finetune bin mle.pt --output run --encoder a --encoder b",
+        "finetune-hf model --train s t --output run --encoder a --encoder b",
+        "finetune-hf model --output run --train a b --train c d",
+        "finetune-hf model --output run --train s t --valid a b --valid c d",
+        "score -i hyp -r a -r b",
+        "score -r ref -i hyp --encoder a --encoder b",
+    ],
+)
+def test_a_file_given_twice_is_refused(words, capsys):
+    assert main(words.split()) == 2
+    told = capsys.readouterr().err
+    assert "got " in told and "expected one: of two the first would be ignored" in told
