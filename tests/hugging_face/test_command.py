@@ -39,6 +39,12 @@ def command(tmp_path, encoder_folder):
     ]
 
 
+def with_pair(command, flag, source, target):
+    """Return the command with another pair of files behind the flag."""
+    at = command.index(flag)
+    return [*command[: at + 1], str(source), str(target), *command[at + 3 :]]
+
+
 def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "tuned")
@@ -155,8 +161,8 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     assert main([*command, "--learning-rate", "0.5", "--seed", "2"]) == 0
     assert "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name anot" in caplog.text
     assert "--seed: this run had 1, it goes on with 2" in caplog.text
-    again = ["--train", str(tmp_path / "tgt"), str(tmp_path / "src")]
-    assert f"{begun} another --train; give the same" in refused([*command, *again], capsys)
+    again = with_pair(command, "--train", tmp_path / "tgt", tmp_path / "src")
+    assert f"{begun} another --train; give the same" in refused(again, capsys)
     model, _ = marian(tmp_path / "same", seed=7)
     model.save_pretrained(tmp_path / "model")  # other weights of the same shapes
     assert f"{begun} another model than {tmp_path / 'model'}" in refused(command, capsys)

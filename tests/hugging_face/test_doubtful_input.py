@@ -24,7 +24,7 @@ from simile_plugin.hugging_face import (
 from simile_plugin.hugging_face.finetuning import full_disk_told, mixed
 from simile_plugin.hugging_face.text import Text, prefix_warning, tag_warning
 from simile_plugin.reward import score_outputs
-from tests.hugging_face.test_command import command, refused  # noqa: F401 (a fixture)
+from tests.hugging_face.test_command import command, refused, with_pair  # noqa: F401 (a fixture)
 from tests.hugging_face_models import SOURCES, TARGETS, marian, nllb, save, t5
 
 LONG = [f"{target} and {TARGETS[0]} and {TARGETS[1]}" for target in TARGETS]
@@ -46,10 +46,10 @@ def test_names_of_files_and_lists_of_two_lengths(tokenizer):
 
 def test_a_file_as_both_sides(command, tmp_path, capsys):  # noqa: F811
     source = str(tmp_path / "src")
-    line = refused([*command, "--train", source, source], capsys)
+    line = refused(with_pair(command, "--train", source, source), capsys)
     assert f"--train: {source} and {source} have the same text; expected sources and their" in line
     (tmp_path / "copy").write_text((tmp_path / "src").read_text())
-    line = refused([*command, "--valid", source, str(tmp_path / "copy")], capsys)
+    line = refused(with_pair(command, "--valid", source, tmp_path / "copy"), capsys)
     assert "--valid: " in line and "have the same text" in line
 
 
@@ -71,8 +71,8 @@ def test_how_many_are_cut_is_said_and_validation_is_of_the_whole_text(
         return loss, sums
 
     monkeypatch.setattr(SimileRiskTrainer, "risk_loss", risk_loss)
-    valid = ["--valid", str(tmp_path / "src"), str(tmp_path / "long"), "--max-length", "12"]
-    assert main([*command, *valid, "--max-updates", "1"]) == 0
+    long = with_pair(command, "--valid", tmp_path / "src", tmp_path / "long")
+    assert main([*long, "--max-length", "12", "--max-updates", "1"]) == 0
     assert "--valid: 4 of 4 lines that were looked at have more than 12 tokens" in caplog.text
     assert seen[0][0] == LONG
     words = score_outputs([LONG], LONG, None).bleu_stats[:, 0].sum(0)  # of the whole references
