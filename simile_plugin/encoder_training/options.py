@@ -68,7 +68,6 @@ class TextOptions:
     keep_case: bool = text("do not lowercase (papers: lower)", False)
     no_nfkc: bool = text("no Unicode NFKC normalisation", False)
     no_split_punctuation: bool = text("leave punctuation on its word (papers: tokenised)", False)
-    drop_invisible: bool = True
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -76,7 +75,6 @@ class TextOptions:
             lowercase=not self.keep_case,
             nfkc=not self.no_nfkc,
             split_punctuation=not self.no_split_punctuation,
-            drop_invisible=self.drop_invisible,
         )
 
     def check_tokens(self, tokens: str) -> None:

@@ -1,8 +1,11 @@
-"""Training of the reward encoder: margin loss, mega-batch hard negatives, annealed."""
+"""One step of encoder training: mega-batch hard negatives, margin loss, gradient, Adam.
+
+The gradient of a mean of embeddings is written out, which is several times faster than autograd;
+RowAdam touches only the rows that a step's tokens have.
+"""
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,141 +18,146 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.encoder_training.bags import Bags
+from simile_plugin.encoder import make_composer
+from simile_plugin.encoder_training.adam import RowAdam
+from simile_plugin.encoder_training.bags import Bags, DevicePairs, Rows
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.learner import Gradient, Learner, rank_and_world
+from simile_plugin.encoder_training.initial import random_embeddings
+from simile_plugin.encoder_training.margin import Recorded, margin_step
 from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.encoder_training.processes import rank_and_world, sum_of_rows
 from simile_plugin.files import InputError
 
-logger = logging.getLogger(__name__)
-
 ADAM = "adam."  # before the names of the optimizer's tensors in a state
-# Collapsed encoders sit at 1.00 of both, healthy ones far below: the thresholds are not delicate.
-COLLAPSED_LOSS = 0.9  # of 2 * margin, its value when all cosines are equal
-COLLAPSED_COSINE = 0.9  # mean cosine of random pairs
-COLLAPSED_GAP = 0.05  # mean cosine of the pairs less that of random pairs
-COLLAPSE_ADVICE = (
-    "slow the annealing (larger --megabatch-anneal), lower --megabatch, "
-    "or raise --init-std or --lr, and train again"
-)
 
 
-def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
-    """Return both hinges of each pair (Wieting et al. 2019, eq. 3; the second is its mirror image).
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of some rows of the embedding table; that of all others is 0."""
 
-    max(0, d - cos(s, t) + cos(s, t')) and max(0, d - cos(s, t) + cos(t, s')).
+    rows: Rows  # (R,) distinct rows, rising
+    of_rows: Tensor  # (R, E)
 
-    Args:
-        positive: (B,) cos(s, t).
-        negative: (B, 2) cos(s, t') and cos(t, s').
-        margin: d.
-    """
-    return (margin - positive[:, None] + negative).clamp(min=0)
+    def summed(self, share: float) -> Gradient:
+        """Return ``share`` times this gradient, summed over processes, on all the same bits."""
+        return Gradient(*sum_of_rows(self.rows, self.of_rows * share))
 
 
-def margin_step(vectors: Tensor, exists: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """Return margin_loss of a minibatch and its gradient, written out: half the time of autograd's.
+Backward = Callable[[Tensor], Gradient]
 
-    With unit vectors a = s/|s| and so on, d cos(s, t) / ds = (b - cos(s, t) a) / |s|.
+
+class Learner:
+    """Embeddings of an encoder in training.
 
     Args:
-        vectors: (4 * B, D): all s, all t, all t' (negatives for s), all s' (negatives for t).
-        exists: (B, 2) whether there are t' and s'; the hinge of one that is not there is 0.
-        margin: d.
-
-    Returns:
-        the values of StepStats (5,), and the gradient (4 * B, D) of the mean over pairs.
-    """
-    norms = vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
-    unit = vectors / norms
-    left, right, left_negative, right_negative = unit.chunk(4)
-    positive = (left * right).sum(1)
-    negative = torch.stack([(left * left_negative).sum(1), (right * right_negative).sum(1)], 1)
-    hinges = margin_loss(positive, negative, margin) * exists
-    active = hinges > 0
-    push = active.to(unit.dtype) / len(left)  # d loss / d negative cosine
-    for_left, for_right, pull = push[:, :1], push[:, 1:], push.sum(1, keepdim=True)
-    gradient = torch.empty_like(unit)
-    of_left, of_right, of_left_negative, of_right_negative = gradient.chunk(4)
-    torch.mul(left_negative, for_left, out=of_left).addcmul_(right, pull, value=-1)
-    torch.mul(right_negative, for_right, out=of_right).addcmul_(left, pull, value=-1)
-    torch.mul(left, for_left, out=of_left_negative)
-    torch.mul(right, for_right, out=of_right_negative)
-    gradient.addcmul_(unit, (gradient * unit).sum(1, keepdim=True), value=-1).div_(norms)
-    count = exists.sum().clamp(min=1)
-    neighbours = (left * right.roll(-1, 0)).sum(1).mean()
-    means = active.sum() / count, positive.mean(), (negative * exists).sum() / count, neighbours
-    return torch.stack([hinges.sum() / len(left), *means]), gradient
-
-
-@dataclass
-class StepStats:
-    """What minibatches looked like, on average.
-
-    Attributes:
-        loss: of the objective; the margin loss is 2 * margin when all cosines are equal.
-        active: share of hinges above 0.
-        positive, negative, random: mean cosine of the pairs, of the mined negatives, and of
-            sentences of neighbouring pairs, which have nothing to do with each other.
+        sizes: types of tokens: rows V of the embedding table, or of each part of a mixture.
+        initial: (V, E) embeddings to begin with, instead of random ones.
     """
 
-    loss: float
-    active: float
-    positive: float
-    negative: float
-    random: float
+    def __init__(
+        self,
+        config: TrainingConfig,
+        pairs: Pairs,
+        sizes: Sequence[int],
+        device: torch.device,
+        initial: Tensor | None = None,
+    ) -> None:
+        self.config = config
+        self.pairs = pairs
+        self.device = device
+        vocab_size = sum(sizes)
+        table = random_embeddings(config, vocab_size) if initial is None else initial.clone()
+        if table.shape != (vocab_size, config.dim):
+            raise InputError(
+                f"initial embeddings are {tuple(table.shape)}, expected ({vocab_size}, "
+                f"{config.dim}): pieces and --dim"
+            )
+        # A graphics card moves the whole table faster than it gathers rows.
+        dense = device.type != "cpu"
+        self.optimizer = RowAdam(table.to(device), config.lr_at, config.steps, dense)
+        self.composer: Any = make_composer(config.kind, config.dim, config.composer, sizes)
+        self.dropout_generator = torch.Generator(device)
+        self.device_pairs: DevicePairs | None = None
+        if device.type != "cpu" and self.composer.is_mean:
+            self.device_pairs = DevicePairs(pairs, vocab_size, device)
 
+    @torch.no_grad()
+    def embed(self, sentences: NDArray[np.integer]) -> Tensor:
+        """Return vectors (U, D) of training sentences, as the finished encoder will give them."""
+        if self.device_pairs is not None:
+            ids, starts = self.device_pairs.bags(sentences)
+            return F.embedding_bag(ids, self.optimizer.read(), starts, mode="mean")
+        bags = self.bags(sentences)
+        means = bags.means(self.optimizer.read(bags.rows))
+        vectors: Tensor = self.composer.of_means(means, bags.lengths)
+        return vectors
 
-def embeddings_collapsed(positive: float, random: float) -> bool:
-    """Return whether pairs and random sentences cannot be told apart: all cosines are near 1."""
-    return random > COLLAPSED_COSINE and positive - random < COLLAPSED_GAP
+    def forward(self, bags: Bags, draw: list[int]) -> tuple[Tensor, Backward]:
+        """Return vectors (U, D) in training, with dropout, and their backward pass.
 
+        Args:
+            draw: seed of this step and process.
+        """
+        table = self.optimizer.read(bags.rows)
+        if self.config.dropout > 0:
+            means, of_table = self.means_with_dropout(bags, table, draw)
+        else:
+            means, of_table = bags.means(table), bags.gradient
+        if self.composer.is_mean:
+            return means, lambda of_means: Gradient(bags.rows, of_table(of_means))
+        leaf = means.detach().requires_grad_()
+        with torch.enable_grad():
+            vectors = self.composer.of_means(leaf, bags.lengths)
 
-class Recorded:
-    """An objective as one CUDA graph: a GPU does its 50 small operations faster than it is told.
+        def backward(of_vectors: Tensor) -> Gradient:
+            (of_means,) = torch.autograd.grad(vectors, leaf, of_vectors)
+            return Gradient(bags.rows, of_table(of_means))
 
-    Graphs are kept by shape: there is the whole minibatch, and now and then a smaller last one.
-    Where one cannot be recorded, the objective is computed as it stands, and the log says so once.
+        return vectors.detach(), backward
 
-    Args:
-        objective: as margin_step; it may not ask the device for a value.
-    """
+    def bags(self, sentences: NDArray[np.integer]) -> Bags:
+        """Return some training sentences as bags."""
+        split = None if self.composer.is_mean else self.composer.bags
+        return Bags.of(self.pairs, sentences, self.device, split)
 
-    def __init__(self, objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
-        self.objective = objective
-        self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]] = {}
-        self.failed = False
+    def bags_ahead(self, parts: Sequence[NDArray[np.integer]]) -> list[Bags]:
+        """Return the bags of all minibatches to come on a GPU, of the next one on the CPU."""
+        if self.device_pairs is None:
+            return [self.bags(parts[0])]
+        return self.device_pairs.minibatches(parts)
 
-    def __call__(self, vectors: Tensor, exists: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the objective does; the gradient is the next call's buffer, too."""
-        if vectors.shape not in self.graphs and not self.failed:
-            try:
-                self.graphs[vectors.shape] = self._record(vectors.clone(), exists.clone())
-            except torch.OutOfMemoryError:
-                raise
-            except RuntimeError as error:
-                self.failed = True
-                first = str(error).splitlines()[0]
-                logger.warning(f"no CUDA graph, so that training is slower: {first}")
-        if self.failed:
-            return self.objective(vectors, exists)
-        graph, (static_vectors, static_exists, stats, gradient) = self.graphs[vectors.shape]
-        static_vectors.copy_(vectors)
-        static_exists.copy_(exists)
-        graph.replay()
-        return stats.clone(), gradient
+    def means_with_dropout(
+        self, bags: Bags, table: Tensor, draw: list[int]
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Return means of embeddings with entries dropped; each occurrence has another mask."""
+        keep, lengths = 1 - self.config.dropout, bags.lengths
+        # Seeded at every step and process: a resumed run needs no state of the generator.
+        seed = int(np.random.default_rng(draw).integers(1 << 62))
+        self.dropout_generator.manual_seed(seed)
+        mask = torch.empty(len(bags.ids), table.shape[1], device=self.device)
+        mask.bernoulli_(keep, generator=self.dropout_generator).div_(keep)
+        sums = torch.segment_reduce(table[bags.ids] * mask, "sum", lengths=lengths, axis=0)
+        means = sums / lengths.clamp(min=1)[:, None]
 
-    def _record(self, *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]:
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # makes what a capture may not make
-            self.objective(*inputs)
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            outputs = self.objective(*inputs)
-        return graph, (*inputs, *outputs)
+        def gradient(of_means: Tensor) -> Tensor:
+            each = of_means / lengths.clamp(min=1)[:, None]
+            of_pieces = torch.repeat_interleave(each, lengths, dim=0) * mask
+            rows = bags.row_numbers
+            result = torch.zeros(len(rows), table.shape[1], device=self.device)
+            return result.index_add_(0, torch.searchsorted(rows, bags.ids), of_pieces)
+
+        return means, gradient
+
+    def no_gradient(self) -> Gradient:
+        """Return the gradient where a process has no sentence: no rows."""
+        nothing = torch.zeros(0, self.config.dim, device=self.device)
+        return Gradient(np.zeros(0, dtype=np.int64), nothing)
+
+    def step(self, gradient: Gradient) -> None:
+        """Make one step of the optimizer."""
+        self.optimizer.read(gradient.rows)  # rows of other processes have not been read here
+        self.optimizer.step(gradient.rows, gradient.of_rows)
 
 
 class Trainer:
@@ -219,11 +227,6 @@ class Trainer:
         """Learning rate at this step."""
         return self.config.lr_at(self.step)
 
-    def collapsed(self, stats: StepStats) -> bool:
-        """Return whether every cosine is near 1, and the loss near what equal cosines give."""
-        stuck = stats.loss > COLLAPSED_LOSS * 2 * self.config.margin
-        return stuck and embeddings_collapsed(stats.positive, stats.random)
-
     def train_step(self) -> Tensor:
         """Train on one minibatch: mine if nothing is left, loss, gradient, a step.
 
@@ -235,10 +238,10 @@ class Trainer:
         if not self.ahead:
             self._look_ahead()
         batch, self.queue = np.split(self.queue, [self.config.batch_size])
-        own = batch[self.rank :: self.world]
-        share = len(own) / len(batch)
-        if len(own):
-            gradient, stats = self._gradient(own, *self.ahead.popleft())
+        part = batch[self.rank :: self.world]  # of this process
+        share = len(part) / len(batch)
+        if len(part):
+            gradient, stats = self._gradient(*self.ahead.popleft())
         else:  # fewer pairs than processes
             gradient, stats = self.learner.no_gradient(), torch.zeros(5, device=self.device)
         if self.world > 1:
@@ -267,14 +270,11 @@ class Trainer:
         """Return the sentences (4 * b,) of a minibatch, side by side; any where there is none."""
         return np.maximum(batch, 0).T.ravel()
 
-    def _gradient(
-        self, batch: NDArray[np.int64], bags: Bags, exists: Tensor
-    ) -> tuple[Gradient, Tensor]:
+    def _gradient(self, bags: Bags, exists: Tensor) -> tuple[Gradient, Tensor]:
         """Return the gradient of a minibatch, and the values of StepStats.
 
         Args:
-            batch: (b, 4) s, t, t', s' as sentences, -1 for none.
-            bags: of them, as ``sentences`` gives them.
+            bags: the sentences s, t, t', s' of b pairs, as ``sentences`` gives them.
             exists: (b, 2) whether there are t' and s'.
         """
         draw = [self.config.seed, self.step, self.rank]
@@ -301,18 +301,18 @@ class Trainer:
         n = len(rows)
         mined = np.full((n, 4), -1, dtype=np.int64)
         mined[:, :2] = rows
-        own = np.arange(self.rank, n, self.world)
-        if len(own):
+        part = np.arange(self.rank, n, self.world)  # of this process
+        if len(part):
             # 64-bit hashes as int64: only their equality counts.
             keys = torch.from_numpy(self.pairs.hashes[rows].view(np.int64)).to(self.device)
             both_sides = rows.T.ravel()
             left, right = self.learner.embed(both_sides).chunk(2)
             pool = self.config.pool
-            some = None if len(own) == n else torch.from_numpy(own).to(self.device)
-            negatives = hardest_negatives(left, right, keys[:, 0], keys[:, 1], pool, some)
+            only = None if len(part) == n else torch.from_numpy(part).to(self.device)
+            negatives = hardest_negatives(left, right, keys[:, 0], keys[:, 1], pool, only)
             for column, index in enumerate(negatives, 2):
                 place = index.cpu().numpy()
-                mined[own, column] = np.where(place >= 0, both_sides[place], -1)
+                mined[part, column] = np.where(place >= 0, both_sides[place], -1)
         if self.world > 1:  # the negatives of the others' pairs, so that any process can save all
             shared = torch.from_numpy(mined).to(self.device)
             torch.distributed.all_reduce(shared, torch.distributed.ReduceOp.MAX)
@@ -321,7 +321,7 @@ class Trainer:
 
     @torch.no_grad()
     def mean_cosines(self, sample: int = 2000) -> tuple[float, float]:
-        """Return mean cosines of a sample of training pairs, and of sentences of different ones."""
+        """Return the mean cosine of a sample of training pairs, and of their neighbours' sides."""
         rows = self.pairs.pair_rows(self._shuffled(0)[:sample])
         left, right = F.normalize(self.learner.embed(rows.T.ravel()), dim=1).chunk(2)
         positive, random = (left * right).sum(1), (left * right.roll(-1, 0)).sum(1)
@@ -335,10 +335,8 @@ class Trainer:
         places = {"step": self.step, "epoch": self.epoch, "position": self.position}
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
 
-    def load_state(
-        self, tensors: dict[str, Tensor], places: dict[str, Any], mine_again: bool = False
-    ) -> None:
-        """Go on from what state() gave; mine_again: its numbers of sentences are other ones."""
+    def load_state(self, tensors: dict[str, Tensor], places: dict[str, Any]) -> None:
+        """Go on from what state() gave."""
         adam = {name.removeprefix(ADAM): value for name, value in tensors.items()}
         self.learner.optimizer.load_state(adam)
         self.queue = tensors["queue"].numpy().copy()
@@ -346,6 +344,3 @@ class Trainer:
         self.step, self.epoch = places["step"], places["epoch"]
         self.position = places["position"]
         self.order = self._shuffled(self.epoch)
-        if mine_again and len(self.queue):
-            pending = self.order[self.position - len(self.queue) : self.position]
-            self.queue = self._mine(self.pairs.pair_rows(pending))

@@ -14,7 +14,7 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
-from simile_plugin.encoder_training.run_folder import RunFolder
+from simile_plugin.encoder_training.state import RunFolder
 from tests.encoder_training.test_processes import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -319,7 +319,7 @@ def test_two_processes_through_the_command(binarized: Path, tmp_path: Path) -> N
 def test_several_processes_need_binarized_pairs(
     tsv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simile_plugin.encoder_training.run.rank_and_world", lambda: (0, 2))
+    monkeypatch.setattr("simile_plugin.encoder_training.reading.rank_and_world", lambda: (0, 2))
     message = error_of(capsys, "train-encoder", tsv, "--output", tmp_path / "enc", *SMALL)
     assert "several processes need binarized pairs" in message
     assert "simile binarize-pairs" in message

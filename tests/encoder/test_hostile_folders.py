@@ -97,7 +97,7 @@ def test_training_state(
         def stop(self: object) -> None:
             raise InputError("stopped")
 
-        interrupted.setattr("simile_plugin.encoder_training.loop.TrainingRun._finish", stop)
+        interrupted.setattr("simile_plugin.encoder_training.run.TrainingRun._finish", stop)
         assert refused(capsys, *command, *TRAINING).endswith("stopped")
     state = tmp_path / "enc.training" / part
     assert state.is_file()

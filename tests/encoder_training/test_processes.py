@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder_training.config import POOLS, TrainingConfig
-from simile_plugin.encoder_training.learner import sum_of_rows
 from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.encoder_training.processes import sum_of_rows
 from simile_plugin.encoder_training.trainer import Trainer
 
 VOCAB = 40

@@ -14,15 +14,15 @@ from torch import Tensor
 from simile_plugin.encoder_training.adam import DENSE_STEPS
 from simile_plugin.encoder_training.bags import Bags, DevicePairs
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.pairs import Pairs
-from simile_plugin.encoder_training.trainer import (
+from simile_plugin.encoder_training.margin import (
     Recorded,
     StepStats,
-    Trainer,
     embeddings_collapsed,
     margin_loss,
     margin_step,
 )
+from simile_plugin.encoder_training.pairs import Pairs
+from simile_plugin.encoder_training.trainer import Trainer
 from tests.papers.scripts import script
 
 VOCAB = 40
@@ -175,20 +175,6 @@ def test_going_on_from_a_state_changes_nothing(pairs: Pairs, stop: int, dropout:
     assert torch.equal(whole.weight.detach(), second.weight.detach())
 
 
-def test_a_state_that_numbers_sentences_otherwise(pairs: Pairs) -> None:
-    setup = config(megabatch_anneal=2)
-    first = Trainer(setup, pairs, VOCAB)
-    for _ in range(5):  # M is 2 at the fourth step: one of its two minibatches is left
-        first.train_step()
-    left = first.queue.copy()
-    assert len(left)
-    tensors, places = first.state()
-    second = Trainer(setup, pairs, VOCAB)
-    second.load_state({**tensors, "queue": tensors["queue"] * 0 + 9999}, places, mine_again=True)
-    assert second.queue[:, :2].tolist() == left[:, :2].tolist()
-    assert 0 <= second.queue.min() and second.queue.max() < 2 * len(pairs)
-
-
 def test_dropout_hits_entries_of_embeddings(pairs: Pairs) -> None:
     trainer = Trainer(config(dropout=0.5), pairs, VOCAB)
     bags = Bags.of(pairs, np.arange(60))
@@ -233,7 +219,7 @@ def test_a_collapse_is_seen(make_pairs: Callable[..., Pairs]) -> None:
     trainer, stats = learn(pairs, 600, lr=1e-2, init_std=0.1, megabatch=30, megabatch_anneal=1)
     assert stats.loss == pytest.approx(2 * 0.4, abs=0.05)
     assert stats.random > 0.95
-    assert trainer.collapsed(stats)
+    assert stats.collapsed(trainer.config.margin)
     assert embeddings_collapsed(*trainer.mean_cosines())
 
 

@@ -1,4 +1,10 @@
-"""``OUTPUT.training``: what a training run leaves on disk until it is done, to go on from."""
+"""``OUTPUT.training``: what a training leaves on disk until it is done, to be resumed from.
+
+run.json                 identity: the flags and the digest of the data
+sentencepiece.model      or the vocabulary: the tokeniser, so that it is trained once
+log.jsonl                the lines of the log so far
+state/                   the last state: tensors in safetensors, numbers in state.json
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +23,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from simile_plugin.encoder import Preprocessing, Tokenizer, file_names, load_tokenizer
-from simile_plugin.encoder_training.learner import rank_and_world
+from simile_plugin.encoder_training.processes import rank_and_world
+from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.files import (
     InputError,
     atomic_folder,
@@ -27,45 +34,36 @@ from simile_plugin.files import (
 )
 
 RUN, LOG = "run.json", "log.jsonl"
-# What a run leaves there: a log also where it was given up; hidden ones are half written.
+# The files of a training; those with a dot in front are half written.
 OURS = re.compile(
     r"run\.json|log\.jsonl|state|(\d+\.)?(sentencepiece\.model|vocabulary\.json)|\..*"
 )
 STATE, STATE_JSON, STATE_TENSORS = "state", "state.json", "state.safetensors"
-# Of the state's format; states without a number are of the first. That numbered the sentences of
-# TSV files in another way.
 STATE_VERSION = 2
+BEST = "best.embeddings"  # the name of the best weights among the tensors of a state
 
 
-# Flags that some version's runs have in their identity and others have not, with their defaults.
-SINCE = {
-    "tokens": "sp",
-    "mix": "add",
-    "hidden": 0,
-    "combine": "mean",
-    "scramble": 0.0,
-    "objective": "margin",
-    "scale": 20.0,
-    "negatives": "max",
-    "optimizer": "adam",
-    "l2-initial": 0.0,
-    "mine-per-process": False,
-    "init-embeddings": None,
-    "kind": "sp",
-}
+@dataclass
+class RunState:
+    """What a resumed run keeps besides its trainer.
 
+    Attributes:
+        window: statistics (5,) of the minibatches since the last line of the log.
+        seconds: trained before this process began.
+        warned: a collapse has been reported.
+        best: embeddings (V, D) of the best evaluation so far, with its step and mean Pearson.
+    """
 
-def _difference(known: dict[str, Any], identity: dict[str, Any]) -> str:
-    """Return the first thing in which a run is not the one that made a folder; "" for none."""
-    for key in (identity | SINCE).keys():
-        before, now = known.get(key, SINCE.get(key)), identity.get(key, SINCE.get(key))
-        if before != now:
-            return f"another --{key} ({before}, now {now})"
-    return ""
+    window: list[Tensor] = field(default_factory=list)
+    seconds: float = 0.0
+    warned: bool = False
+    best: Tensor | None = None
+    best_step: int = 0
+    best_score: float | None = None
 
 
 class RunFolder:
-    """``OUTPUT.training``: identity, sentencepiece model, log and last state of a run.
+    """The folder ``OUTPUT.training`` of a run, locked while the run is at work.
 
     Args:
         output: the encoder folder of the run.
@@ -88,11 +86,15 @@ class RunFolder:
         self.lock.close()
 
     def open(self, identity: dict[str, Any], restart: bool) -> None:
-        """Begin, or go on with what an interrupted run of the same identity left."""
+        """Begin a run, or keep the files of an interrupted run of the same identity.
+
+        Raises:
+            InputError: for another run's state, other files, or a training at work there.
+        """
         if self.writes:
             self._open(identity, restart)
         if rank_and_world()[1] > 1:
-            torch.distributed.barrier()  # the others read what the first one leaves
+            torch.distributed.barrier()  # the others read what the first process writes
 
     def _open(self, identity: dict[str, Any], restart: bool) -> None:
         saved = self.path / RUN
@@ -112,7 +114,7 @@ class RunFolder:
                     f"{self.path} holds an interrupted run with {differs}; repeat its flags or add "
                     "--restart"
                 )
-            self._begin(identity)  # it ended before there was a state to go on from
+            self._begin(identity)  # interrupted before the first state
 
     def _begin(self, identity: dict[str, Any]) -> None:
         names = sorted(path.name for path in self.path.iterdir()) if self.path.is_dir() else []
@@ -124,23 +126,13 @@ class RunFolder:
             )
         self.remove()
         self.path.mkdir(parents=True)
-        self.lock.close()  # of what was removed
+        self.lock.close()  # of the folder that was removed
         self.lock.enter_context(locked_folder(self.path))
         with atomic_write(self.path / RUN) as stream:
             json.dump(identity, stream, indent=2)
 
-    def preprocessing(self, wanted: Preprocessing) -> Preprocessing:
-        """Return what is wanted, but of the version that an interrupted run was begun with."""
-        try:
-            known = json.loads((self.path / RUN).read_text(encoding="utf-8"))
-            old = "drop_invisible" not in known["preprocessing"]
-        except (OSError, ValueError, KeyError, TypeError):  # none, or `open` says what is wrong
-            return wanted
-        goes_on = old and (self.path / STATE).is_dir()
-        return replace(wanted, drop_invisible=False) if goes_on else wanted
-
     def tokenizer(self, name: str, preprocessing: Preprocessing) -> Tokenizer | None:
-        """Return that of an interrupted run, if there is one."""
+        """Return the tokeniser of the interrupted run; None where there is no such run."""
         saved = {file: self.path / file for file in file_names(name)}
         if not all(path.is_file() for path in saved.values()):
             return None
@@ -148,42 +140,59 @@ class RunFolder:
         return load_tokenizer(name, files, preprocessing)
 
     def save_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Keep the tokeniser's files for a resumed run."""
         for name, content in tokenizer.files.items():
             with atomic_write(self.path / name, "wb") as stream:
                 stream.write(content)
 
-    def save_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Replace the state in one step."""
+    def save(self, trainer: Trainer, state: RunState) -> None:
+        """Replace the last state by this one, in one rename."""
         if not self.writes:
             return
+        tensors, values = trainer.state()
+        if state.best is not None:
+            tensors[BEST] = state.best.cpu()
+        values |= {"best_score": state.best_score, "best_step": state.best_step}
+        values |= {"warned": state.warned, "seconds": state.seconds}
+        values |= {"window": [row.tolist() for row in state.window]}
         with atomic_folder(self.path / STATE, marker=STATE_JSON) as temporary:
-            versioned = {"format_version": STATE_VERSION, **values}
-            (temporary / STATE_JSON).write_text(json.dumps(versioned))
+            text = json.dumps({"format_version": STATE_VERSION, **values})
+            (temporary / STATE_JSON).write_text(text)
             (temporary / STATE_TENSORS).write_bytes(save(tensors))
 
-    def load_state(self) -> tuple[dict[str, Tensor], dict[str, Any], int] | None:
-        """Return the last state and its version, or None if there is none."""
-        state = self.path / STATE
-        if not state.is_dir():
-            return None
+    def resume(self, trainer: Trainer) -> RunState:
+        """Put the trainer where the last state was saved; return the rest of that state.
+
+        Without a saved state the trainer stays as it is.
+
+        Raises:
+            InputError: for a state that is damaged or of a newer format.
+        """
+        folder = self.path / STATE
+        if not folder.is_dir():
+            return RunState()
         try:
-            values = json.loads((state / STATE_JSON).read_text(encoding="utf-8"))
-            tensors = load((state / STATE_TENSORS).read_bytes())
-            version = values.pop("format_version", 1)
+            values = json.loads((folder / STATE_JSON).read_text(encoding="utf-8"))
+            tensors = load((folder / STATE_TENSORS).read_bytes())
+            version = values.pop("format_version", None)
         except (ValueError, OSError, AttributeError, SafetensorError) as error:
-            raise InputError(f"{state}: cannot be read ({error}); add --restart") from error
-        if version > STATE_VERSION:
+            raise InputError(f"{folder}: cannot be read ({error}); add --restart") from error
+        if version != STATE_VERSION:
             raise InputError(
-                f"{state}: format_version {version} is newer than {STATE_VERSION}, the newest this "
-                "version reads; update simile-plugin, or add --restart"
+                f"{folder}: got format_version {version}, expected {STATE_VERSION}, which this "
+                "version writes; continue with the version that began the run, or add --restart"
             )
-        return tensors, values, version
+        best = tensors.pop(BEST, None)
+        trainer.load_state(tensors, values)
+        window = [torch.tensor(row, device=trainer.device) for row in values["window"]]
+        best_step, best_score = values["best_step"], values["best_score"]
+        return RunState(window, values["seconds"], values["warned"], best, best_step, best_score)
 
     def open_log(self, step: int) -> BinaryIO:
-        """Open the log for more lines, cut back to what was written up to ``step``."""
+        """Open the log to append to it, without the lines of steps after ``step``."""
         if self.writes:
             self._cut_log(step)
-        # Without a buffer, so that what a full disk refuses is not tried again on closing.
+        # Unbuffered: closing would otherwise try again to write what a full disk refused.
         return open(self.log_path if self.writes else os.devnull, "ab", buffering=0)
 
     def _cut_log(self, step: int) -> None:
@@ -197,11 +206,21 @@ class RunFolder:
             stream.writelines(kept)
 
     def abandon(self) -> None:
-        """Keep the log only: another try begins anew."""
+        """Keep the log only: the next run with this output begins anew."""
         if not self.writes:
             return
         shutil.rmtree(self.path / STATE, ignore_errors=True)
         (self.path / RUN).unlink(missing_ok=True)
 
     def remove(self) -> None:
+        """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _difference(known: dict[str, Any], identity: dict[str, Any]) -> str:
+    """Return the first flag in which two identities differ, with both values; "" for none."""
+    for key in identity | known:
+        before, now = known.get(key), identity.get(key)
+        if before != now:
+            return f"another --{key} ({before}, now {now})"
+    return ""
