@@ -11,11 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simile_plugin.cli._finetuning import PRESETS, Options
-from simile_plugin.cli.finetune import FairseqOptions
-from simile_plugin.cli.finetune_hf import HuggingFaceOptions
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.files import flag_name
+from simile_plugin.finetuning import PRESETS, FairseqOptions, HuggingFaceOptions, Options
 from simile_plugin.risk import RiskSettings
 
 START = """\

@@ -8,7 +8,7 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -106,12 +106,14 @@ def add_flags(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup,
     settings: type,
     other_names: Mapping[str, str] | None = None,
+    by_preset: Collection[str] = (),
 ) -> None:
     """Declare a flag for each field of a dataclass; see `simile_plugin.files.option`.
 
     A field that is no option is no flag.
 
     other_names: of fields, a second flag for each.
+    by_preset: fields whose default is None here, and later that of a preset.
     """
     kinds = get_type_hints(settings)
     groups = {group.title: group for group in parser._action_groups}
@@ -121,9 +123,11 @@ def add_flags(
             groups[title] = parser.add_argument_group(title)
         names = list(field.metadata.get("names", [flag_name(field.name)]))
         names += [other_names[field.name]] if other_names and field.name in other_names else []
-        (groups[title] if title else parser).add_argument(
-            *names, **_keywords(field, kinds[field.name], names)
-        )
+        words = _keywords(field, kinds[field.name], names)
+        if field.name in by_preset:
+            words["default"] = None
+            words["help"] = words["help"].replace("%(default)s", "the preset's")
+        (groups[title] if title else parser).add_argument(*names, **words)
 
 
 def read_flags(args: argparse.Namespace, settings: type[T], **others: Any) -> T:

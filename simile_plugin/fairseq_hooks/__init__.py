@@ -4,21 +4,18 @@
 """
 
 from simile_plugin.fairseq_hooks.byte_pieces import join_bytes
-from simile_plugin.fairseq_hooks.finetuning import BEST, LAST, LOG, count_sentences, finetune
 from simile_plugin.fairseq_hooks.installation import install, uninstall
 from simile_plugin.fairseq_hooks.model_flags import read_model_flags
+from simile_plugin.fairseq_hooks.preflight import count_sentences, written_over
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints, read_checkpoint
 
 __all__ = [
-    "BEST",
-    "LAST",
-    "LOG",
     "allow_fairseq_checkpoints",
     "count_sentences",
-    "finetune",
     "install",
     "join_bytes",
     "read_checkpoint",
     "read_model_flags",
     "uninstall",
+    "written_over",
 ]

@@ -208,3 +208,20 @@ def check_shards(
             "(train, train1, ...); expected how often train counts: give --upsample-primary 1"
         )
     original(dataset, datasets, sample_ratios)
+
+
+def count_sentences(data: str, split: str) -> int:
+    """Return the sentence pairs of a split in a folder of fairseq-preprocess; 0 if it has none.
+
+    Raises:
+        InputError: for a folder that is not there, or an index that cannot be read.
+    """
+    if not Path(data).is_dir():
+        raise InputError(f"DATA-BIN: no such folder: {data}; expected one of fairseq-preprocess")
+    for index in sorted(Path(data).glob(f"{split}.*.idx")):
+        with index.open("rb") as stream:
+            head = stream.read(HEADER.size)
+        if len(head) < HEADER.size:
+            raise InputError(f"{index}: cut short; run fairseq-preprocess again")
+        return int(HEADER.unpack(head)[3])
+    return 0

@@ -21,14 +21,17 @@ if not OLDEST <= tuple(int(part) for part in FOUND.split(".")[:2]) < NEXT:
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
-from simile_plugin.hugging_face.finetuning import (
-    Job,
-    finetune,
+from simile_plugin.hugging_face.loading import (
     last_checkpoint,
+    load,
+    mixed,
+    read_pairs,
     saved_prefix,
+    with_adapters,
 )
 from simile_plugin.hugging_face.models import (
     SpecialTokens,
+    positions,
     silent_ids,
     special_tokens,
     table_size,
@@ -39,20 +42,23 @@ from simile_plugin.hugging_face.text import Pairs, prefix_warning, tag_warning
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
-    "Job",
     "Pairs",
     "Scorer",
     "SimileRiskArguments",
     "SimileRiskTrainer",
     "SpecialTokens",
-    "finetune",
     "known_decoder",
     "last_checkpoint",
+    "load",
+    "mixed",
+    "positions",
     "prefix_warning",
+    "read_pairs",
     "risk_set_of",
     "saved_prefix",
     "silent_ids",
     "special_tokens",
     "table_size",
     "tag_warning",
+    "with_adapters",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from simile_plugin.risk import LengthControl, RiskSettings, RunStory, RunWatch
+from simile_plugin.risk import LengthControl, RiskSettings, RunWatch
 
 logger = logging.getLogger(__name__)
 
@@ -103,30 +103,3 @@ def set_rate(optimizer: Any, schedule: Any) -> None:
     for group, base, factor in groups:
         group["lr"] = base * factor(schedule.last_epoch)
     schedule._last_lr = [group["lr"] for group in optimizer.param_groups]
-
-
-class Telling(TrainerCallback):
-    """Passes a training on to its story, with the validations of before it was stopped."""
-
-    def __init__(self, story: RunStory) -> None:
-        self.story = story
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        for logged in state.log_history:
-            self._tell(logged["step"], logged)
-        self.story.earlier = state.global_step
-        self.story.begin()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.story.update(state.global_step)
-
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
-    ) -> None:
-        self._tell(state.global_step, metrics)
-        self.story.begin()
-
-    def _tell(self, step: int, metrics: dict[str, float]) -> None:
-        if "eval_cost" in metrics and step not in self.story.validations:
-            named = {name.removeprefix("eval_"): value for name, value in metrics.items()}
-            self.story.validation(step, named)

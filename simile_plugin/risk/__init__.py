@@ -11,7 +11,6 @@ from simile_plugin.risk.list_reward import ListReward
 from simile_plugin.risk.log_probabilities import token_lprobs
 from simile_plugin.risk.objective import Objective
 from simile_plugin.risk.risk_set import RiskSet, layout, teacher_forcing_input
-from simile_plugin.risk.run_story import RunStory
 from simile_plugin.risk.run_watch import RunWatch
 from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
 from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap
@@ -39,7 +38,6 @@ __all__ = [
     "Portions",
     "RiskSet",
     "RiskSettings",
-    "RunStory",
     "RunWatch",
     "Stopwatch",
     "Translator",

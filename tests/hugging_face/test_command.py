@@ -156,7 +156,7 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     assert f"{begun} --lora 0, got --lora 2; give the same" in refused(
         [*command, "--lora", "2"], capsys
     )
-    line = f"--reward: the run in {output} has half, got bleu; give the same, or name another"
+    line = f"{begun} --reward half, got --reward bleu; give the same, or name another folder"
     assert line in refused([*command, "--reward", "bleu"], capsys)
     assert main([*command, "--learning-rate", "0.5", "--seed", "2"]) == 0
     assert "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name anot" in caplog.text

@@ -11,17 +11,18 @@ from transformers import AutoTokenizer
 from recipes.hf import translate
 from simile_plugin.cli import main
 from simile_plugin.files import InputError
+from simile_plugin.finetuning import hugging_face as finetuning
+from simile_plugin.finetuning.hugging_face import full_disk_told
 from simile_plugin.hugging_face import (
     Pairs,
     SimileRiskArguments,
     SimileRiskTrainer,
-    finetuning,
+    mixed,
     saved_prefix,
     silent_ids,
     special_tokens,
     state,
 )
-from simile_plugin.hugging_face.finetuning import full_disk_told, mixed
 from simile_plugin.hugging_face.text import Text, prefix_warning, tag_warning
 from simile_plugin.reward import score_outputs
 from tests.hugging_face.test_command import command, refused, with_pair  # noqa: F401 (a fixture)
@@ -135,7 +136,7 @@ def test_updates_without_a_reference_log_numbers(command, tmp_path, capsys):  # 
     line = refused([*given, "--monolingual-share", "1"], capsys)
     assert "--monolingual-share: got 1, expected a number above 0 and below 1" in line
     line = refused([*given, "--monolingual-share", "0.2"], capsys)
-    assert "was begun with another --monolingual-share" in line
+    assert "begun with --monolingual-share 0.5, got --monolingual-share 0.2; give the" in line
 
 
 def test_a_tag_or_prefix_that_the_model_does_not_know(tmp_path, tokenizer, caplog):

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from simile_plugin.cli import main
-from simile_plugin.hugging_face.finetuning import last_checkpoint
+from simile_plugin.hugging_face import last_checkpoint
 random.seed(1)
 output = Path(sys.argv[-1])
 for number in (signal.SIGKILL, signal.SIGTERM) * 2:

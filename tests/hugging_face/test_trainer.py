@@ -22,9 +22,9 @@ from simile_plugin.hugging_face import (
     SimileRiskArguments,
     SimileRiskTrainer,
     known_decoder,
+    last_checkpoint,
 )
 from simile_plugin.hugging_face.candidates import risk_set_of
-from simile_plugin.hugging_face.finetuning import last_checkpoint
 from simile_plugin.hugging_face.models import (
     PADDING,
     special_tokens,

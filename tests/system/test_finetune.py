@@ -12,7 +12,8 @@ import pytest
 
 from recipes.reliability.trainings import Trainings
 from simile_plugin.cli import _finetuning, finetune, main
-from simile_plugin.fairseq_hooks.finetuning import read_line
+from simile_plugin.finetuning import FairseqOptions
+from simile_plugin.finetuning.fairseq_log import read_line
 
 
 @pytest.fixture
@@ -45,13 +46,19 @@ def test_a_model_is_tuned_and_the_run_goes_on(command: list[str], trainings: Tra
     assert "nothing was trained: tuned has its 4 updates; for more give" in repeated.stdout
     refused = run([*command, "6", "--reward", "bleu"], trainings)
     assert refused.returncode == 2
-    assert "--reward: the training in tuned has half, got bleu; name another" in refused.stderr
+    assert (
+        "--output: the run in tuned was begun with --reward half, got --reward bleu; give the same"
+        in refused.stderr
+    )
     other = trainings.folder / "other.pt"
     other.write_bytes((trainings.folder / "tuned" / "checkpoint_best.pt").read_bytes())
     command[5] = "other.pt"
     refused = run([*command, "4"], trainings)
     assert refused.returncode == 2
-    assert "--output: the training in tuned began from another model than" in refused.stderr
+    assert (
+        "--output: the run in tuned was begun with another model than other.pt; give the"
+        in refused.stderr
+    )
 
 
 def content_of(folder: Path) -> dict[str, str]:
@@ -105,7 +112,8 @@ def test_another_data_bin_is_refused(
     done, before = run([*command, "6"], trainings), content_of(output)
     assert done.returncode == 2
     assert (
-        f"the training in {output} has other sentences or dictionaries than {other}" in done.stderr
+        f"the run in {output} was begun with other sentences or dictionaries than {other}"
+        in done.stderr
     )
     assert content_of(output) == before
 
@@ -131,13 +139,14 @@ def test_flags_go_before_the_presets() -> None:
     parser = argparse.ArgumentParser()
     finetune.add_arguments(parser)
     args = parser.parse_args("bin mle.pt --output o --preset paper --reward bleu".split())
-    _finetuning.fill_in(args)
-    assert (args.reward, args.risk_alpha, args.risk_cost_scale) == ("bleu", 1.0, 1.0)
-    assert (args.max_updates, args.schedule, args.risk_length_control) == (None, "constant", 0.0)
+    options, risk = _finetuning.read_options(args, FairseqOptions)
+    assert (risk.reward, risk.risk_alpha, risk.risk_cost_scale) == ("bleu", 1.0, 1.0)
+    assert (options.max_updates, options.schedule) == (None, "constant")
+    assert risk.risk_length_control == 0.0
     args = parser.parse_args("bin mle.pt --output o --risk-alpha 1".split())
-    _finetuning.fill_in(args, pretrained=True)
-    assert (args.reward, args.risk_alpha, args.risk_cost_scale) == ("half", 1.0, 30.0)
-    assert args.learning_rate == pytest.approx(2e-5)
+    options, risk = _finetuning.read_options(args, FairseqOptions, pretrained=True)
+    assert (risk.reward, risk.risk_alpha, risk.risk_cost_scale) == ("half", 1.0, 30.0)
+    assert options.learning_rate == pytest.approx(2e-5)
 
 
 def test_a_rate_of_0_would_train_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from simile_plugin.finetuning.options import Options
+from simile_plugin.finetuning.presets import PAPER_EPOCHS
+
+if TYPE_CHECKING:
+    from simile_plugin.risk import RiskSettings
 
 MEASURED_UPDATES = 5  # after so many an update's seconds are said
 
@@ -148,3 +156,25 @@ def in_words(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def make_story(
+    options: Options, risk: RiskSettings, sentences: int, validation_set: int, tell: bool = True
+) -> RunStory:
+    """Return the plan of a run, ready to tell it, from the numbers of its sentence pairs.
+
+    tell: False for a process beside the first one, which says nothing.
+    """
+    batch = options.batch_size * options.update_freq
+    falling = " falling to 0" if options.schedule == "linear" else ", constant"
+    return RunStory(
+        reward=f"{risk.reward} (--risk-alpha {risk.risk_alpha:g} --risk-cost-scale "
+        f"{risk.risk_cost_scale:g} --mle-weight {risk.mle_weight:g})",
+        updates=options.max_updates or -(-PAPER_EPOCHS * sentences // batch),
+        batch=batch,
+        sentences=sentences,
+        rate=f"{options.learning_rate:g}{falling}",
+        interval=options.valid_interval,
+        validation_set=validation_set,
+        say=functools.partial(print, flush=True) if tell else lambda line: None,
+    )

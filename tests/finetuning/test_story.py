@@ -1,6 +1,6 @@
 """What a fine-tuning says of itself, by a clock that the test moves."""
 
-from simile_plugin.risk import RunStory
+from simile_plugin.finetuning.story import RunStory
 
 
 def test_the_story_of_a_run() -> None:

@@ -1,0 +1,123 @@
+"""Was a run begun with the same settings? Its folder has a record that says with which.
+
+A trainer would go on with what is there and not look at the other model, data or reward: one table
+would have the costs of two rewards, or the validations of two sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simile_plugin.files import InputError, atomic_write
+
+logger = logging.getLogger(__name__)
+
+RECORD = "finetuning.json"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run was begun with by one flag.
+
+    Attributes:
+        value: as given; of a file or model a digest of its content.
+        other: what a message calls a file or model that is not the same, such as "another model
+            than mle.pt"; "" where the value itself can be shown.
+        binding: whether a run must go on with the same; else a change is warned of.
+    """
+
+    value: str
+    other: str = ""
+    binding: bool = True
+
+
+class Begun:
+    """The record of a run's folder, RUN/finetuning.json.
+
+    Args:
+        run: the folder.
+        goes_on: whether it has a checkpoint to go on from; the record of a run that ended before
+            its first checkpoint says nothing.
+
+    Raises:
+        InputError: for a record that cannot be read.
+    """
+
+    def __init__(self, run: Path, goes_on: bool) -> None:
+        self.run = run
+        record = read_record(run) if goes_on else {}
+        self.before: dict[str, str] = record.get("begun", {})
+
+    def check(self, now: Mapping[str, Setting]) -> None:
+        """Refuse to go on with other settings than the run was begun with.
+
+        Args:
+            now: by flag. A flag that the record does not have is not compared.
+
+        Raises:
+            InputError: naming the folder, and the first flag that differs.
+        """
+        for flag, setting in now.items():
+            before = self.before.get(flag, setting.value)
+            if before == setting.value:
+                continue
+            if not setting.binding:
+                logger.warning(f"{flag}: this run had {before}, it goes on with {setting.value}")
+                continue
+            difference = f"{flag} {before or 'none'}, got {flag} {setting.value or 'none'}"
+            raise InputError(
+                f"--output: the run in {self.run} was begun with {setting.other or difference}; "
+                "give the same, or name another folder"
+            )
+
+    def note(self, now: Mapping[str, Setting]) -> None:
+        """Write down what the run is begun with, or goes on with."""
+        update_record(self.run, begun={flag: setting.value for flag, setting in now.items()})
+
+
+def read_record(run: Path) -> dict[str, Any]:
+    """Return the record of a run's folder; {} where there is none.
+
+    Raises:
+        InputError: for one that is no JSON, or of a newer version.
+    """
+    path = run / RECORD
+    try:
+        record: dict[str, Any] = json.loads(path.read_bytes())
+        version = record["format_version"]
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: cannot be read ({error}); name another --output, or remove this one"
+        ) from error
+    if version > FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format_version {version} is newer than {FORMAT_VERSION}, the newest this "
+            "version reads; update simile-plugin"
+        )
+    return record
+
+
+def update_record(run: Path, **values: Any) -> None:
+    """Write values into the record of a run's folder, beside those that it has."""
+    record = {"format_version": FORMAT_VERSION, **read_record(run), **values}
+    with atomic_write(run / RECORD) as stream:
+        json.dump(record, stream, indent=2, ensure_ascii=False)
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """Return a digest of the names and contents of files, in whatever order they come."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in paths if path.is_file()):
+        with path.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest.update(f"{path.name} {content}\n".encode())
+    return digest.hexdigest()

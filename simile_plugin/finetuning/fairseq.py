@@ -1,0 +1,249 @@
+"""A fine-tuning by fairseq-train, told while it runs: the work behind `simile finetune`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from simile_plugin.fairseq_hooks import count_sentences, read_model_flags, written_over
+from simile_plugin.files import InputError, flag_name, locked_folder
+from simile_plugin.finetuning.begun import RECORD, Begun, Setting, digest_of_files
+from simile_plugin.finetuning.fairseq_log import tell
+from simile_plugin.finetuning.options import FairseqOptions
+from simile_plugin.finetuning.story import RunStory, make_story
+from simile_plugin.risk import RiskSettings
+
+LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
+DATA_FILES = ("dict.", "train", "valid")
+
+
+class FairseqFinetuning:
+    """A fine-tuning of a fairseq model.
+
+    Args:
+        options, risk: as given.
+        reward: identity of what is trained on, see `check_reward`.
+        user_dir: for fairseq's --user-dir.
+
+    Raises:
+        InputError: for a path that fairseq would read otherwise, or a checkpoint that is none.
+    """
+
+    def __init__(
+        self, options: FairseqOptions, risk: RiskSettings, reward: str, user_dir: str
+    ) -> None:
+        self.options, self.risk, self.reward, self.user_dir = options, risk, reward, user_dir
+        for name, path in (("DATA-BIN", options.data), ("--output", options.output)):
+            if ":" in path:  # fairseq would see several folders
+                raise InputError(f"{name}: got {path}, expected a path without ':'")
+        if Path(options.output).is_file():
+            raise InputError(f"--output: {options.output} is a file, expected a folder; name one")
+        self.model_flags = read_model_flags(options.model, user_dir)
+
+    def train(self, run: Path) -> RunStory:
+        """Train in a folder, or go on there; tell it.
+
+        Raises:
+            InputError: for input that cannot work, and where fairseq-train fails.
+        """
+        options = self.options
+        sentences, validation_set = (
+            count_sentences(options.data, split) for split in ("train", "valid")
+        )
+        story = make_story(options, self.risk, sentences, validation_set)
+        story.say(f"model       {options.model} ({self.model_flags[0].removeprefix('--arch=')})")
+        story.say(f"{story.plan()}\nlog         {run / LOG}\n")
+        flags = [options.data, f"--user-dir={self.user_dir}", *self.model_flags]
+        flags += fairseq_flags(options, self.risk, story.updates, bool(story.validation_set))
+        refuse_foreign_checkpoints(run, options.model)
+        run.mkdir(parents=True, exist_ok=True)
+        with locked_folder(run) as lock:
+            begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
+            begun.check(settings)
+            begun.note(settings)
+            train(run, options.model, flags, story, lock)
+        return story
+
+    def _settings(self, flags: Sequence[str]) -> dict[str, Setting]:
+        """Return what a run is begun with.
+
+        Args:
+            flags: of fairseq-train, where --fairseq-flags may have the last word.
+        """
+        model, data = self.options.model, self.options.data
+        with open(model, "rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        files = [path for path in Path(data).iterdir() if path.name.startswith(DATA_FILES)]
+        sources = "none"
+        if prefix := value_of(flags, "--risk-monolingual", ""):
+            folder, name = Path(prefix).parent, Path(prefix).name
+            share = value_of(flags, "--risk-monolingual-share", "")
+            sources = f"{digest_of_files(folder.glob(f'{name}.*.*'))} {share}"
+        reward = value_of(flags, "--reward", RiskSettings().reward)
+        return {
+            "MLE.pt": Setting(content, f"another model than {model}"),
+            "DATA-BIN": Setting(
+                digest_of_files(files), f"other sentences or dictionaries than {data} (DATA-BIN)"
+            ),
+            "--monolingual": Setting(
+                sources,
+                "other sources without references (--monolingual), or another share",
+            ),
+            # An identity, but what is in --fairseq-flags has none.
+            "--reward": Setting(self.reward if reward == self.risk.reward else reward),
+        }
+
+    def end(self, story: RunStory, run: Path) -> str:
+        """Return what is said where a training has ended: its model, and what to do next."""
+        if not story.trained and not story.validations:
+            return ""
+        if not story.validations:
+            return f"no validation set: {run / LAST} is the model after update {story.done:,}"
+        best = story.best()
+        table = f"on the validation set:\n{story.table('before', best)}\n"
+        return f"{table}\n{next_steps(self.options, run / BEST, run / LOG, best)}"
+
+
+def refuse_foreign_checkpoints(run: Path, checkpoint: str) -> None:
+    """Refuse a folder with checkpoints that are not this run's: fairseq would write over them.
+
+    Nothing is written there before.
+
+    Raises:
+        InputError: where the model to begin from is among them, or nothing of ours is beside them.
+    """
+    if (path := written_over(run, checkpoint)) is not None:
+        raise InputError(
+            f"--output: MLE.pt, {checkpoint}, is {path}, which the training would write over; "
+            "name a new folder"
+        )
+    there = sorted(run.glob("checkpoint*.pt"))
+    if there and not (run / RECORD).exists():
+        raise InputError(
+            f"--output: {there[0]} is not of a run of simile finetune, and the training would "
+            "write over it; name a new folder"
+        )
+
+
+def fairseq_flags(
+    options: FairseqOptions, risk: RiskSettings, updates: int, valid: bool
+) -> list[str]:
+    """Return the flags of fairseq-train, a word each; those of --fairseq-flags last."""
+    flags = ["--criterion=simile_risk", "--optimizer=adam", "--adam-betas=(0.9, 0.98)"]
+    default = type(risk)()
+    for name, value in vars(risk).items():
+        if value != getattr(default, name):
+            flags.append(flag_name(name) if value is True else f"{flag_name(name)}={value}")
+    flags += [f"--risk-monolingual={options.monolingual}"] * bool(options.monolingual)
+    linear = ["--lr-scheduler=polynomial_decay", f"--total-num-update={updates}"]
+    flags += linear if options.schedule == "linear" else ["--lr-scheduler=fixed"]
+    flags += [
+        f"--lr={options.learning_rate}",
+        f"--clip-norm={options.max_grad_norm}",
+        f"--batch-size={options.batch_size}",
+        "--required-batch-size-multiple=1",
+        f"--update-freq={options.update_freq}",
+        f"--max-update={updates}",
+        f"--seed={options.seed}",
+        f"--log-interval={min(options.log_interval, 5)}",
+        f"--save-interval-updates={options.valid_interval}",
+        "--keep-interval-updates=3",  # the last one before the two that end a gamed run, too
+        "--no-epoch-checkpoints",
+    ]
+    if valid:
+        flags += [f"--validate-interval-updates={options.valid_interval}"]
+    else:
+        flags += ["--disable-validation"]
+    if "--best-checkpoint-metric" not in options.fairseq_flags:  # what maximises is not undone
+        flags += ["--best-checkpoint-metric=bleu", "--maximize-best-checkpoint-metric"]
+    flags += ["--fp16"] * options.fp16 + ["--bf16"] * options.bf16
+    return flags + shlex.split(options.fairseq_flags)
+
+
+def value_of(flags: Sequence[str], name: str, default: str) -> str:
+    """Return the value of a flag of fairseq-train, the last where it is given again."""
+    last = default
+    for flag, following in itertools.zip_longest(flags, flags[1:], fillvalue=""):
+        given, equals, value = flag.partition("=")
+        if given == name:
+            last = value if equals else following
+    return last
+
+
+def train(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory, lock: int) -> None:
+    """Run fairseq-train by this Python until it ends; its output is RUN/train.log.
+
+    Args:
+        run: its --save-dir; a training that was stopped there goes on.
+        checkpoint: of the model to begin from.
+        flags: of fairseq-train, its folder of data first, beside those that say how and where to
+            log and save.
+        story: hears of updates and validations, also of those before it was stopped.
+        lock: of the folder; held by the training, too, as it may outlive this process.
+
+    Raises:
+        InputError: where fairseq-train fails, with its last line.
+    """
+    command = [sys.executable, "-m", "fairseq_cli.train", *flags, "--log-format=json"]
+    command += [f"--save-dir={run}", f"--finetune-from-model={checkpoint}"]
+    log, goes_on = run / LOG, (run / LAST).exists()
+    if goes_on and log.exists():
+        tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)
+        story.earlier = story.done
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(log.open("a" if goes_on else "w", encoding="utf-8"))
+        # Threads that spin while they wait for each other crawl where anything else runs.
+        environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONWARNINGS": "ignore"}
+        process = stack.enter_context(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+                env=environment,
+                pass_fds=[lock],
+            )
+        )
+        stack.callback(process.terminate)  # where this process is interrupted
+        assert process.stdout is not None
+        last = tell(story, (_kept(line, stream) for line in process.stdout), live=True)
+        if process.wait():
+            raise InputError(f"{re.sub(r'^[^ ]*: error: ', '', last)} (all of it: {log})")
+
+
+def _kept(line: str, stream: Any) -> str:
+    stream.write(line)
+    stream.flush()
+    return line.rstrip("\n")
+
+
+def next_steps(options: FairseqOptions, model: Path, log: Path, best: int) -> str:
+    """Return where the model is, and the commands that translate the test set and compare."""
+    lines = [f"{model}: best BLEU on validation, update {best}"]
+    if best == 0:
+        lines = [
+            f"no validation was better: {model} is the model of {options.model}",
+            "docs/how-to/bleu-falls.md says what to try",
+        ]
+    split = "test" if [*Path(options.data).glob("test.*.idx")] else "valid"
+    dictionary = next(Path(options.data).glob("dict.*.txt"), None)
+    joined = dictionary is not None and "\u2581" in dictionary.read_text("utf-8", "replace")[:20000]
+    words = [
+        *("fairseq-generate", options.data, "--path", str(model)),
+        *("--gen-subset", split, "--beam", "5", "--required-batch-size-multiple", "1"),
+        *("--remove-bpe", "sentencepiece" if joined else "subword_nmt"),
+    ]
+    lines += ["next:", f'  {shlex.join(words)} --user-dir "$(simile user-dir)" >{split}.log']
+    curve = shlex.quote(f"{options.preset}={log}")
+    return "\n".join([*lines, f"  simile report --log {curve} --html report.html"])

@@ -1,0 +1,323 @@
+"""A fine-tuning of a Hugging Face model from files: the work behind `simile finetune-hf`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, set_seed
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME
+
+from simile_plugin.files import (
+    InputError,
+    check_standard_input,
+    locked_folder,
+    refuse_overwriting_input,
+)
+from simile_plugin.finetuning.begun import Begun, Setting
+from simile_plugin.finetuning.options import HuggingFaceOptions
+from simile_plugin.finetuning.story import RunStory, make_story
+from simile_plugin.hugging_face import (
+    Pairs,
+    SimileRiskArguments,
+    SimileRiskTrainer,
+    last_checkpoint,
+    load,
+    mixed,
+    positions,
+    prefix_warning,
+    read_pairs,
+    with_adapters,
+)
+from simile_plugin.risk import RiskSettings
+
+logger = logging.getLogger(__name__)
+
+ADAPTER = "adapter"  # folder within a run of adapters by themselves
+
+
+class HuggingFaceFinetuning:
+    """A fine-tuning of an encoder-decoder of transformers.
+
+    Args:
+        options, risk: as given.
+        reward: identity of what is trained on, see `check_reward`.
+
+    Raises:
+        InputError: for files that cannot be read, or would be written over.
+    """
+
+    def __init__(self, options: HuggingFaceOptions, risk: RiskSettings, reward: str) -> None:
+        self.options, self.risk, self.reward = options, risk, reward
+        files = [(path, "--train") for path in options.train]
+        files += [(path, "--valid") for path in options.valid or ()]
+        if options.monolingual:
+            files.append((options.monolingual, "--monolingual"))
+        check_standard_input(files)
+        inputs = [options.model, *(path for path, _ in files), *filter(None, [risk.simile_encoder])]
+        refuse_overwriting_input(options.output, inputs)
+
+    def train(self, run: Path) -> RunStory:
+        """Train in a folder, or go on there where a killed run ended; tell it and save.
+
+        With validations, what is saved is the best model by them, that of MODEL where none was
+        better. With adapters it is the model with them merged in, and they themselves in the folder
+        `adapter`.
+
+        Raises:
+            InputError: for input that cannot work, and a full disk.
+        """
+        args = self._arguments(run)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(full_disk_told(run))
+            last = last_checkpoint(run)
+            if last is None:
+                _check_new(run)
+            if args.process_index == 0:
+                run.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked_folder(run))
+            return self._train(args, run, last)
+
+    def _arguments(self, run: Path) -> SimileRiskArguments:
+        options = self.options
+        return SimileRiskArguments(
+            output_dir=str(run),
+            **vars(self.risk),
+            max_steps=options.max_updates or 1,  # until the pairs are counted
+            per_device_train_batch_size=options.batch_size,
+            per_device_eval_batch_size=options.batch_size,
+            gradient_accumulation_steps=options.update_freq,
+            learning_rate=options.learning_rate,
+            lr_scheduler_type=options.schedule,
+            max_grad_norm=options.max_grad_norm,
+            eval_strategy="steps" if options.valid else "no",
+            eval_steps=options.valid_interval,
+            save_steps=options.valid_interval,
+            save_total_limit=3,  # the last one before the two that end a gamed run, too
+            load_best_model_at_end=bool(options.valid),
+            metric_for_best_model="bleu",
+            greater_is_better=True,
+            logging_steps=options.log_interval,
+            seed=options.seed,
+            bf16=options.bf16,
+            fp16=options.fp16,
+            use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
+            report_to="none",
+            disable_tqdm=True,
+        )
+
+    def _train(self, args: SimileRiskArguments, run: Path, last: str | None) -> RunStory:
+        options = self.options
+        set_seed(args.seed)
+        model, tokenizer = self._load()
+        files = self._read_files(model, tokenizer)
+        train, valid, more = files["--train"], files["--valid"], files["--monolingual"]
+        assert train is not None
+        begun = Begun(run, last is not None)
+        settings = self._settings(model, files)
+        if rate := begun.before.get("--learning-rate"):  # which a run that goes on keeps
+            settings["--learning-rate"] = Setting(rate)
+        begun.check(settings)
+        if args.process_index == 0:
+            begun.note(settings)
+        # An epoch has all pairs once, and the other sources beside them.
+        share = options.monolingual_share
+        sentences = len(train) if more is None else round(len(train) / (1 - share))
+        planned = dataclasses.replace(
+            options, learning_rate=float(settings["--learning-rate"].value)
+        )
+        validation_set = 0 if valid is None else len(valid)
+        first = args.process_index == 0
+        story = make_story(planned, self.risk, sentences, validation_set, tell=first)
+        story.say(f"model       {options.model}\n{story.plan()}\n")
+        args.max_steps = story.updates
+        if options.lora:
+            model = with_adapters(model, options.model, options.lora)
+        trainer = SimileRiskTrainer(
+            model,
+            args,
+            processing_class=tokenizer,
+            train_dataset=train if more is None else mixed(train, more, share),
+            eval_dataset=valid,
+        )
+        if more is not None:
+            trainer.reward.refuse_missing_references("--monolingual")
+        trainer.risk_state.objective["--prefix"] = options.prefix  # for saved_prefix
+        trainer.remove_callback(PrinterCallback)
+        trainer.remove_callback(ProgressCallback)
+        trainer.add_callback(StoryCallback(story))
+        if options.prefix:
+            text = trainer.translator.text
+            text.prefix = text.strings([tokenizer(options.prefix).input_ids])[0]
+        try:
+            trainer.train(resume_from_checkpoint=last)
+        except InputError as error:
+            if trainer.risk_state.training:  # not at its end: the best model is not loaded
+                raise
+            self._save(trainer, run)
+            raise InputError(f"{error}; {run} has the best model by validation") from error
+        self._save(trainer, run)
+        return story
+
+    def _load(self) -> tuple[Any, Any]:
+        options = self.options
+        return load(options.model, options.source_lang, options.target_lang)
+
+    def _read_files(self, model: Any, tokenizer: Any) -> dict[str, Pairs | None]:
+        """Return the pairs of the files by flag; None for a flag that was not given."""
+        options = self.options
+        if doubt := prefix_warning(tokenizer, options.prefix):
+            logger.warning(doubt)
+        most = min(positions(model, side) for side in ("encoder", "decoder"))
+        length = int(min(options.max_length, most))
+        given = {
+            "--train": options.train,
+            "--valid": options.valid,
+            "--monolingual": [options.monolingual] if options.monolingual else None,
+        }
+        return {
+            flag: read_pairs(tokenizer, paths, flag, length, options.prefix) if paths else None
+            for flag, paths in given.items()
+        }
+
+    def _settings(self, model: Any, files: Mapping[str, Pairs | None]) -> dict[str, Setting]:
+        """Return what a run is begun with; files and the model by their content."""
+        options = self.options
+        settings = {
+            "MODEL": Setting(_digest_of_model(model), f"another model than {options.model}"),
+            "--reward": Setting(self.reward),
+            "--lora": Setting(str(options.lora)),
+            "--source-lang": Setting(str(options.source_lang)),
+            "--target-lang": Setting(str(options.target_lang)),
+            "--prefix": Setting(options.prefix),
+            "--monolingual-share": Setting(str(options.monolingual_share)),
+            "--max-length": Setting(str(options.max_length), binding=False),
+            "--seed": Setting(str(options.seed), binding=False),
+            "--learning-rate": Setting(str(options.learning_rate)),
+        }
+        for flag, pairs in files.items():
+            text = hashlib.sha256()
+            for side in (pairs.sources, pairs.targets) if pairs is not None else ():
+                text.update("".join(f"{line}\n" for line in side).encode())
+            settings[flag] = Setting(
+                text.hexdigest()[:12], f"another {flag}", binding=flag != "--valid"
+            )
+        return settings
+
+    def _save(self, trainer: SimileRiskTrainer, run: Path) -> None:
+        """Save the best model by validation, which is the last one where there was none."""
+        options = self.options
+        if trainer.starts_best:
+            best = self._load()[0]
+            if options.lora:  # adapters that were not trained change nothing
+                best = with_adapters(best, options.model, options.lora)
+            trainer.model.load_state_dict(best.state_dict())
+            first = next(log for log in trainer.state.log_history if log["step"] == 0)
+            trainer.state.best_metric, trainer.state.best_global_step = first["eval_bleu"], 0
+            trainer.state.best_model_checkpoint = None
+        if options.lora:
+            if trainer.is_world_process_zero():
+                trainer.model.save_pretrained(run / ADAPTER)
+            trainer.model = trainer.model.merge_and_unload()
+        trainer.save_model()
+        trainer.save_state()
+
+    def end(self, story: RunStory, run: Path) -> str:
+        """Return what is said where a training has ended: its model, and what to do next."""
+        lines = []
+        if story.validations:
+            best, kept = story.best(), story.best(since=1)
+            lines.append(f"on the validation set:\n{story.table('before', kept)}\n")
+            lines.append(
+                f"{run}: best BLEU on validation, update {kept}"
+                if best
+                else f"no validation was better than {self.options.model} itself: {run} holds that "
+                "model as it was; docs/how-to/bleu-falls.md says what to try"
+            )
+        lines.append("next: AutoModelForSeq2SeqLM.from_pretrained loads this folder as any other:")
+        return "\n".join([*lines, str(run)])
+
+
+class StoryCallback(TrainerCallback):
+    """Passes a training on to its story, with the validations of before it was stopped."""
+
+    def __init__(self, story: RunStory) -> None:
+        self.story = story
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Tell the validations that a run which goes on has had."""
+        for logged in state.log_history:
+            self._tell(logged["step"], logged)
+        self.story.earlier = state.global_step
+        self.story.begin()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Count an update."""
+        self.story.update(state.global_step)
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
+    ) -> None:
+        """Tell a validation."""
+        self._tell(state.global_step, metrics)
+        self.story.begin()
+
+    def _tell(self, step: int, metrics: dict[str, float]) -> None:
+        if "eval_cost" in metrics and step not in self.story.validations:
+            named = {name.removeprefix("eval_"): value for name, value in metrics.items()}
+            self.story.validation(step, named)
+
+
+def _check_new(run: Path) -> None:
+    """Refuse to write over what is no run that can go on."""
+    if run.exists() and not run.is_dir():
+        raise InputError(f"--output: {run} is a file, expected a folder; name another one")
+    if any((run / name).exists() for name in (CONFIG_NAME, ADAPTER_CONFIG_NAME)):
+        raise InputError(
+            f"--output: {run} holds a model and no checkpoint to go on from, and is not "
+            "replaced; name another folder"
+        )
+
+
+def _digest_of_model(model: Any) -> str:
+    weights = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        some = tensor.detach().flatten()[:256].double().cpu().tolist()
+        weights.update(repr((name, [*tensor.shape], some)).encode())
+    return weights.hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def full_disk_told(folder: Path) -> Iterator[None]:
+    """Make one line of what is raised where a disk is full; each library has its own errors."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_full(error):
+            raise
+        raise InputError(
+            f"--output: the disk of {folder} is full, or its quota; make room and repeat the "
+            "command, which goes on from the last checkpoint that is whole"
+        ) from error
+
+
+# OSError's, safetensors' and tokenizers' words, and what torch.save says of a file cut short.
+FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "enforce fail at inline_c")
+
+
+def _is_full(error: BaseException | None) -> bool:
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if not isinstance(error, InputError) and any(words in str(error) for words in FULL):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

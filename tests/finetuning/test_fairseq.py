@@ -1,0 +1,111 @@
+"""The flags of fairseq-train, what its folder may hold, and what a run there was begun with."""
+
+from pathlib import Path
+
+import pytest
+
+from simile_plugin.files import InputError
+from simile_plugin.finetuning.begun import Begun, update_record
+from simile_plugin.finetuning.fairseq import (
+    FairseqFinetuning,
+    refuse_foreign_checkpoints,
+    value_of,
+)
+from simile_plugin.finetuning.options import FairseqOptions
+from simile_plugin.risk import RiskSettings
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("dict.en.txt", "train.de-en.en.bin", "valid.de-en.en.bin", "test.de-en.en.bin"):
+        (folder / name).write_text(name)
+    return folder
+
+
+@pytest.fixture
+def finetuning(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FairseqFinetuning:
+    model, run = tmp_path / "mle.pt", tmp_path / "run"
+    model.write_text("model")
+    run.mkdir()
+    monkeypatch.setattr("simile_plugin.finetuning.fairseq.read_model_flags", lambda *_: ["--arch"])
+    options = FairseqOptions(data=str(data), model=str(model), output=str(run))
+    return FairseqFinetuning(options, RiskSettings(reward="half"), "half", "user_dir")
+
+
+def begin(finetuning: FairseqFinetuning, *flags: str, goes_on: bool = True) -> None:
+    begun = Begun(Path(finetuning.options.output), goes_on)
+    now = finetuning._settings([finetuning.options.data, "--reward=half", *flags])
+    begun.check(now)
+    begun.note(now)
+
+
+def test_checkpoints_of_others_are_refused(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "mle.pt"
+    refuse_foreign_checkpoints(run, str(model))  # a new folder
+    run.mkdir()
+    model.write_text("model")
+    (run / "notes.txt").write_text("kept")
+    refuse_foreign_checkpoints(run, str(model))
+    for name in ("checkpoint_best.pt", "checkpoint_last.pt", "checkpoint_1_100.pt"):
+        (run / name).write_text("foreign")
+        with pytest.raises(InputError, match=f"--output: .*{name} is not of a run of simile"):
+            refuse_foreign_checkpoints(run, str(model))
+        (run / name).unlink()
+    update_record(run, begun={})
+    (run / "checkpoint_best.pt").hardlink_to(model)  # also in a folder of ours
+    with pytest.raises(InputError, match="MLE.pt, .*mle.pt, is .*checkpoint_best.pt, which the"):
+        refuse_foreign_checkpoints(run, str(model))
+
+
+def test_data_are_those_of_training_and_validation(
+    finetuning: FairseqFinetuning, data: Path
+) -> None:
+    begin(finetuning, goes_on=False)
+    (data / "test.de-en.en.bin").write_text("another test set")
+    begin(finetuning)
+    for name in ("dict.en.txt", "train.de-en.en.bin", "valid.de-en.en.bin"):
+        (data / name).write_text("other")
+        with pytest.raises(InputError, match="other sentences or dictionaries than .*bin .DAT"):
+            begin(finetuning)
+        (data / name).write_text(name)
+    begin(finetuning)
+
+
+def test_the_model_and_the_reward_are_the_same(finetuning: FairseqFinetuning) -> None:
+    begin(finetuning, goes_on=False)
+    with pytest.raises(InputError, match="begun with --reward half, got --reward bleu; give the s"):
+        begin(finetuning, "--reward", "bleu")
+    Path(finetuning.options.model).write_text("other")
+    with pytest.raises(InputError, match="begun with another model than .*mle.pt; give the same"):
+        begin(finetuning)
+
+
+def test_a_run_goes_on_with_its_sources_without_references(
+    finetuning: FairseqFinetuning, tmp_path: Path
+) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "train.de-en.de.bin").write_text("sources")
+    (others / "train2.de-en.de.bin").write_text("of another prefix")
+    given = f"--risk-monolingual={others / 'train'}"
+
+    def refused(*flags: str) -> None:
+        with pytest.raises(InputError, match="other sources without references .--monolingual"):
+            begin(finetuning, *flags)
+
+    begin(finetuning, given, goes_on=False)
+    refused()
+    refused(given, "--risk-monolingual-share", "0.2")
+    (others / "train2.de-en.de.bin").write_text("changed")
+    begin(finetuning, given)
+    (others / "train.de-en.de.bin").write_text("changed")
+    refused(given)
+
+
+def test_the_last_value_of_a_flag_counts() -> None:
+    flags = ["bin", "--reward=bleu", "--reward", "sim", "--fp16", "--rewards=x"]
+    assert value_of(flags, "--reward", "half") == "sim"
+    assert value_of(flags[:2], "--reward", "half") == "bleu"
+    assert value_of(flags[:1], "--reward", "half") == "half"
