@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.static_steps import static_steps
+from simile_plugin.fairseq_training.decoders import known
 from simile_plugin.fairseq_training.steps import decoder_steps
+from simile_plugin.fairseq_training.transformer_steps import transformer_steps
 from simile_plugin.files import InputError
-from simile_plugin.search import AtOnce, Halves, Hypotheses, Recorder, Rules, Unrecorded, search
+from simile_plugin.search import Hypotheses, Recorder, Rules, Unrecorded, search
 
 
 def beam_search(
@@ -28,7 +29,7 @@ def beam_search(
         sample: fairseq's batch.
         cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam.
         dictionary: target dictionary.
-        recorder: for steps of few shapes, where the decoder is known so well.
+        recorder: of a plain Transformer's steps; None: they are not recorded.
         ends: first decoder input, and what ends a hypothesis. Default: both are eos.
 
     Raises:
@@ -48,9 +49,9 @@ def beam_search(
     rules = Rules.of(cfg, dictionary.pad(), *(ends or (eos, eos)))
     asked = (rules, len(source), max_len, source.device)
     with torch.no_grad():
-        if recorder is not None:
-            static = static_steps(recorder, model, net_input, rules.size, max_len + 1)
-            if static is not None:
-                return search(static, *asked, recorder, Halves())
-        with decoder_steps(model, net_input, rules.size, max_len + 1) as steps:
-            return search(steps, *asked, Unrecorded(), AtOnce())
+        if known(model.decoder).plain_layers:
+            recorder = recorder or Unrecorded()
+            steps = transformer_steps(model, net_input, rules.size, max_len + 1, recorder)
+            return search(steps, *asked, recorder)
+        with decoder_steps(model, net_input, rules.size) as own_steps:
+            return search(own_steps, *asked, Unrecorded())

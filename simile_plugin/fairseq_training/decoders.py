@@ -47,8 +47,8 @@ class KnownDecoder:
         steps: a step looks at the last token and its own state only: our beam search feeds it.
         projection: its last step is this linear projection; None: ask it for its logits.
         transformer: fairseq's Transformer: what it looks for padding for is known.
-        plain_layers: a Transformer's without variants: TransformerSteps takes its steps, and whole
-            targets, also those of prefix trees, go through transformer_features.
+        plain_layers: a Transformer's without variants: transformer_steps takes its steps, and
+            whole targets, also those of prefix trees, go through transformer_features.
     """
 
     steps: bool
@@ -75,7 +75,7 @@ def _plain_layers(decoder: Any) -> bool:
     layers = list(decoder.layers.children())
     if decoder.quant_noise is not None or not all(map(_plain, layers)):
         return False
-    # What TransformerSteps goes round must do nothing of its own.
+    # What transformer_steps goes round must do nothing of its own.
     attentions = [part for layer in layers for part in (layer.self_attn, layer.encoder_attn)]
     selves = [layer.self_attn for layer in layers]
     if len({one.num_heads for one in selves}) != 1:

@@ -33,8 +33,6 @@ from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.risk import RiskSet, evaluation_mode, teacher_forcing_input
 from simile_plugin.search import (
     ROOM,
-    AtOnce,
-    Halves,
     Hypotheses,
     NodeCache,
     Recorder,
@@ -114,7 +112,7 @@ class ModelNodes:
     def begin(self, cache: NodeCache) -> None:
         # The first step writes the keys and values of the sources. A recorded step must not, or it
         # would whenever it is replayed.
-        if cache.fixed:
+        if cache.recorder.records:
             start = cache.slots.new_zeros(cache.sentences * cache.size)
             cache.logits(start, start[:1], first=False)  # what else it writes is forgotten
 
@@ -154,9 +152,7 @@ def eager_steps(decoder: Decoder, features: Tensor, attention_mask: Tensor, size
     """Return the steps of a decoder over sources, not to be recorded, see `node_search`."""
     nodes = ModelNodes(decoder, features, _product_type(features))
     sentences, source = attention_mask.shape
-    cache = NodeCache(
-        Unrecorded(), nodes, size, sentences, source, ROOM, features.device, fixed=False
-    )
+    cache = NodeCache(Unrecorded(), nodes, size, sentences, source, ROOM, features.device)
     cache.mask.copy_(_mask(attention_mask, nodes.dtype))
     return cache
 
@@ -185,20 +181,20 @@ def node_search(
     sentences, source = attention_mask.shape
     if recorder is None:
         steps = eager_steps(decoder, features, attention_mask, rules.size)
-        return search(steps, rules, sentences, max_len, device, steps.recorder, AtOnce())
+        return search(steps, rules, sentences, max_len, device, steps.recorder)
     recorder.watch([*decoder.model.parameters(), *decoder.model.buffers()])
-    shape = (Halves().sentences(sentences), -(-source // SOURCE) * SOURCE)
+    shape = (recorder.compaction.sentences(sentences), -(-source // SOURCE) * SOURCE)
     held = recorder.buffer(
         "transformers features", (*shape, features.size(-1)), features.dtype, device
     )
     held.zero_()
     held[:sentences, :source] = features
     nodes = ModelNodes(decoder, held, _product_type(features))
-    cache = NodeCache(recorder, nodes, rules.size, *shape, ROOM, device, fixed=True)
+    cache = NodeCache(recorder, nodes, rules.size, *shape, ROOM, device)
     cache.mask.zero_()
     cache.mask[:sentences] = -torch.inf
     cache.mask[:sentences, ..., :source] = _mask(attention_mask, nodes.dtype)
-    return search(cache, rules, sentences, max_len, device, recorder, Halves())
+    return search(cache, rules, sentences, max_len, device, recorder)
 
 
 def _mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -17,8 +17,6 @@ from simile_plugin.search.beam import Beams, History, Hypotheses, Rules, SearchS
 from simile_plugin.search.node_cache import ROOM, taken
 from simile_plugin.search.recorder import Recorder
 
-LEAST = 8  # sentences: fewer take no less time on a GPU
-
 
 class Steps(Protocol):
     """A decoder as a search sees it: S sentences of N hypotheses each, with room for T tokens.
@@ -56,45 +54,6 @@ class Steps(Protocol):
         Args:
             kept: (at most sentences,) which sentences go on; None: all.
         """
-
-
-class Compaction(Protocol):
-    """When finished sentences leave a batch, and how many sentences a step is computed for."""
-
-    def sentences(self, count: int) -> int:
-        """Return the sentences that the first step of ``count`` is computed for."""
-
-    def fewer(self, going: int, sentences: int) -> int | None:
-        """Return how many the next step is computed for, if ``going`` of them are not finished;
-        None: as many as before."""
-
-
-class AtOnce:
-    """Finished sentences leave at once: the fewest products."""
-
-    def sentences(self, count: int) -> int:
-        return count
-
-    def fewer(self, going: int, sentences: int) -> int | None:
-        return going if going < sentences else None
-
-
-class Halves:
-    """Finished sentences stay until half of a batch is finished: steps of few shapes, so that each
-    can be recorded once and replayed."""
-
-    def sentences(self, count: int) -> int:
-        # There are eight shapes in each power of two, so that at most an eighth is filling.
-        width = max(2, 2 ** (count.bit_length() - 4))
-        return max(LEAST, -(-count // width) * width)
-
-    def fewer(self, going: int, sentences: int) -> int | None:
-        half = sentences // 2
-        if going > half or half < LEAST:
-            return None
-        while going <= half // 2 and half // 2 >= LEAST:
-            half //= 2
-        return half
 
 
 class Look:
@@ -223,17 +182,18 @@ class _Batch:
 
 def search(
     steps: Steps, rules: Rules, sentences: int, max_len: int, device: torch.device,
-    recorder: Recorder, compaction: Compaction,
+    recorder: Recorder,
 ) -> Hypotheses:  # fmt: skip
     """Return the n-best lists that fairseq's SequenceGenerator finds.
 
     Args:
-        steps: of ``compaction.sentences(sentences)`` sentences with room for ROOM tokens; the last
-            ones are filling.
+        steps: of as many sentences as the recorder's compaction wants, the last ones filling, with
+            room for ROOM tokens.
         sentences: of which lists are wanted.
         max_len: tokens of the longest hypothesis, its end not counted.
         recorder: whose buffers the search lies in, and the steps if they are recorded.
     """
+    compaction = recorder.compaction
     going, first_shape = sentences, compaction.sentences(sentences)
     batch = _Batch(recorder, steps, rules, first_shape, ROOM, first_shape + 1, device)
     batch.state.rows.copy_(torch.arange(first_shape, device=device))

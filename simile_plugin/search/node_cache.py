@@ -51,13 +51,12 @@ class NodeCache:
     """The keys and values that a decoder looks at; see Steps.
 
     Args:
-        recorder: whose buffers it lies in.
+        recorder: whose buffers it lies in. If it records, all slots are looked at, so that each
+            step has the same shape; else those that are written.
         size: N.
         sentences: S.
         source: length of the sources.
         room: steps.
-        fixed: all slots are looked at, so that each step has the same shape; else those that are
-            written.
 
     Attributes:
         sources: (layers, 2, S, heads, source, width) keys and values of the sources; ``mask``:
@@ -79,9 +78,8 @@ class NodeCache:
         source: int,
         room: int,
         device: torch.device,
-        fixed: bool,
     ) -> None:
-        self.recorder, self.decoder, self.device, self.fixed = recorder, decoder, device, fixed
+        self.recorder, self.decoder, self.device = recorder, decoder, device
         self.size, self.sentences, self.source, self.room = size, sentences, source, room
         self.key: Hashable = (decoder.key, size, sentences, source, room, decoder.dtype)
 
@@ -95,7 +93,7 @@ class NodeCache:
         self.nodes = buffer("nodes", *shape, room * size, width)
         self.descent = buffer("descent", sentences, 1, size, room * size)
         self.slots = numbers(size, device)
-        self.used = room * size if fixed else 0
+        self.used = room * size if recorder.records else 0
         self.has_sources = False
 
     def begin(self) -> None:
@@ -108,7 +106,7 @@ class NodeCache:
         self.descent.fill_(-torch.inf)
 
     def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
-        if not self.fixed:
+        if not self.recorder.records:
             self.used += self.size
         self.slots = torch.add(numbers(self.size, self.device), step, alpha=self.size)
         places = self.slots.view(1, 1, -1, 1).expand(self.sentences, -1, -1, -1)
@@ -119,7 +117,7 @@ class NodeCache:
 
     @property
     def seen(self) -> Tensor:
-        """Return what is added to the products with the slots that are looked at."""
+        """What is added to the products with the slots that are looked at."""
         return self.descent[..., : self.used]
 
     def keep(self, layer: int, pairs: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,9 +144,9 @@ class NodeCache:
     def moved(self, kept: Tensor | None, sentences: int, room: int) -> NodeCache:
         before = [taken(values, dim, kept) for values, dim in self._by_sentence()]
         shape = (self.size, sentences, self.source, room)
-        new = NodeCache(self.recorder, self.decoder, *shape, self.device, self.fixed)
+        new = NodeCache(self.recorder, self.decoder, *shape, self.device)
         new.has_sources = self.has_sources
-        new.used = new.used if self.fixed else self.used
+        new.used = new.used if self.recorder.records else self.used
         new.forget()
         new.sources.zero_()
         new.mask.zero_()
@@ -158,7 +156,8 @@ class NodeCache:
 
     def _by_sentence(self) -> list[tuple[Tensor, int]]:
         """Return what goes with the sentences, and its dimension of them."""
-        return [(self.sources, 2), (self.mask, 0), (self.nodes, 2), (self.descent, 0)]
+        nodes = self.nodes[..., : self.used, :]
+        return [(self.sources, 2), (self.mask, 0), (nodes, 2), (self.seen, 0)]
 
 
 def taken(values: Tensor, dim: int, kept: Tensor | None) -> Tensor:

@@ -11,10 +11,12 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+from simile_plugin.search.compaction import AtOnce, Compaction, Halves
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +24,8 @@ logger = logging.getLogger(__name__)
 MOST = 128
 # Of a device's memory, what buffers may keep from one search to the next.
 SHARE = 1 / 16
+
+Replay = Callable[[], object]
 
 
 class Recorder:
@@ -47,7 +51,15 @@ class Recorder:
     A step is computed once for each ``run``: at the first one of its key as it stands, later as it
     was recorded then. This class keeps the function and calls it again, so that a test without a
     GPU finds steps that depend on more than their key.
+
+    Attributes:
+        records: whether steps are recorded, so that a shape must stay what it was.
+        compaction: of searches whose steps these are.
+        recorded: what replays the step of a key; None: it ran once, and is recorded next time.
     """
+
+    records: ClassVar[bool] = True
+    compaction: ClassVar[Compaction] = Halves()  # of few shapes
 
     def __init__(self, most: int = MOST) -> None:
         """Begin with nothing.
@@ -56,7 +68,7 @@ class Recorder:
             most: keys that are remembered; the one that was not used for longest is forgotten.
         """
         self.most = most
-        self.recorded: OrderedDict[Hashable, Callable[[], object]] = OrderedDict()
+        self.recorded: OrderedDict[Hashable, Replay | None] = OrderedDict()
         self.held: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
         self.seen: tuple[object, ...] = ()
 
@@ -86,12 +98,16 @@ class Recorder:
             self.held[key] = torch.empty(size, dtype=dtype, device=device)
         return self.held[key][:size].view(*shape)
 
-    def run(self, key: Hashable, step: Callable[[], object]) -> None:
+    def run(self, key: Hashable, step: Replay) -> None:
         """Take the step of this key: ``step``, or what was recorded of an earlier one."""
-        recorded = self.recorded.pop(key, None)
-        if recorded is None and len(self.recorded) >= self.most:
-            self.recorded.popitem(last=False)
-        self.recorded[key] = self._run(step, recorded)
+        if key in self.recorded:
+            replay = self.recorded.pop(key) or self._record(step)
+        else:
+            replay = self._record_at_once(step)
+            if len(self.recorded) >= self.most:
+                self.recorded.popitem(last=False)
+        (replay or step)()
+        self.recorded[key] = replay
 
     def clear(self) -> None:
         """Forget all steps and free the buffers: the memory is needed, or the work is done."""
@@ -101,18 +117,22 @@ class Recorder:
     def search_is_over(self) -> None:
         """Leave the memory to others if there is much of it."""
 
-    def _run(
-        self, step: Callable[[], object], recorded: Callable[[], object] | None
-    ) -> Callable[[], object]:
-        recorded = recorded or step
-        recorded()
-        return recorded
+    def _record_at_once(self, step: Replay) -> Replay | None:
+        """Return what replays a step that runs for the first time; None: it is not recorded yet."""
+        return step
+
+    def _record(self, step: Replay) -> Replay | None:
+        """Return what replays a step that has run before; None: it cannot be recorded."""
+        return step
 
 
 class Unrecorded(Recorder):
     """Buffers for steps that are computed as they stand."""
 
-    def run(self, key: Hashable, step: Callable[[], object]) -> None:
+    records = False
+    compaction = AtOnce()
+
+    def run(self, key: Hashable, step: Replay) -> None:
         step()
 
 
@@ -125,13 +145,13 @@ class GraphRecorder(Recorder):
     def __init__(self, most: int = MOST) -> None:
         super().__init__(most)
         self.stream: torch.cuda.Stream | None = None
-        # Of all graphs: what is made within a step is gone after it, and no two run at a time. The
-        # first graph does nothing; a pool without any would be gone, and its handle of no use.
+        # Memory of all graphs: what is made within a step is gone after it, and no two run at a
+        # time. The first graph does nothing: a pool without any would be gone.
         self.pool: Any = None
-        self.first: Callable[[], object] = _not_yet
+        self.first: Replay | None = None
         self.failed = False
 
-    def run(self, key: Hashable, step: Callable[[], object]) -> None:
+    def run(self, key: Hashable, step: Replay) -> None:
         """See Recorder. Autocast is part of the key, and its copies of weights are not kept."""
         mixed = torch.is_autocast_enabled("cuda")
         kept = torch.is_autocast_cache_enabled()
@@ -150,40 +170,45 @@ class GraphRecorder(Recorder):
 
     def clear(self) -> None:
         super().clear()
-        self.pool, self.first = None, _not_yet
+        self.pool = self.first = None
 
-    def _run(
-        self, step: Callable[[], object], recorded: Callable[[], object] | None
-    ) -> Callable[[], object]:
-        if recorded is _not_yet and not self.failed:
-            recorded = self._recorded(step)
-        if recorded is None or self.failed:
-            step()
-            return _not_yet
-        recorded()
-        return recorded
+    def _record_at_once(self, step: Replay) -> Replay | None:
+        return None
 
-    def _recorded(self, step: Callable[[], object], again: bool = True) -> Callable[[], object]:
+    def _record(self, step: Replay) -> Replay | None:
+        if self.failed:
+            return None
         try:
-            if self.pool is None:
+            return self._recorded(step)
+        except torch.OutOfMemoryError:
+            pass  # until here the error's frames hold on to their tensors
+        # While a stream is captured, torch does not give back what it keeps of freed memory.
+        torch.cuda.empty_cache()
+        return self._recorded(step)
+
+    def _recorded(self, step: Replay) -> Replay | None:
+        """Return the graph of a step in the pool; None, and a warning, where there can be none.
+
+        Raises:
+            torch.OutOfMemoryError: where memory is too small for it.
+        """
+        try:
+            if self.first is None:
                 self.pool = torch.cuda.graph_pool_handle()
                 self.first = self._capture(lambda: torch.zeros(1, device="cuda"))
             return self._capture(step)
         except RuntimeError as error:
             _end_capture_of_random_numbers()
-            self.pool = None if self.first is _not_yet else self.pool
-            if torch.OutOfMemoryError not in map(type, (error, error.__context__)):
-                self.failed = True
-                first = str(error).splitlines()[0]
-                logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
-                return _not_yet
-            if not again:
+            # The end of a capture may raise another error than what went wrong within it.
+            if torch.OutOfMemoryError in map(type, (error, error.__context__)):
                 raise torch.OutOfMemoryError(str(error)) from error
-        # While a stream is captured, torch does not give back what it keeps of freed memory.
-        torch.cuda.empty_cache()
-        return self._recorded(step, again=False)
+            self.failed = True
+            self.recorded.clear()
+            first = str(error).splitlines()[0]
+            logger.warning(f"no CUDA graphs, so that searches are slower: {first}")
+            return None
 
-    def _capture(self, step: Callable[[], object]) -> Callable[[], object]:
+    def _capture(self, step: Replay) -> Replay:
         if self.stream is None:
             self.stream = torch.cuda.Stream()
         graph = torch.cuda.CUDAGraph()
@@ -202,7 +227,7 @@ class GraphRecorder(Recorder):
             if collecting:
                 gc.enable()
         torch.cuda.current_stream().wait_stream(self.stream)
-        replay: Callable[[], object] = graph.replay
+        replay: Replay = graph.replay
         return replay
 
 
@@ -215,10 +240,6 @@ def _end_capture_of_random_numbers() -> None:
 def recorder_for(device: torch.device) -> Recorder:
     """Return a recorder for the steps of one search at a time on this device."""
     return GraphRecorder() if device.type == "cuda" else Recorder()
-
-
-def _not_yet() -> None:
-    """Stand for a step that ran once and is recorded next time."""
 
 
 def _place(tensor: Tensor) -> int:

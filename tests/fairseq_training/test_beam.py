@@ -9,8 +9,7 @@ from torch import nn
 
 from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
-from simile_plugin.fairseq_training.static_steps import TransformerNodes
-from simile_plugin.fairseq_training.steps import DecoderLayers
+from simile_plugin.fairseq_training.transformer_steps import add_and_norm
 from simile_plugin.search import AtOnce, recorder_for
 from simile_plugin.search.continuations import best_of_rows
 from tests.fairseq_models import make_model, make_sample, make_task
@@ -137,7 +136,7 @@ def test_bounds_that_leave_no_room_are_refused():
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_static_steps_find_the_same_lists(name):
+def test_recorded_steps_find_the_same_lists(name):
     # one recorder for all batches, as in a training: what was recorded of one is run for the next
     task, recorder = make_task(), recorder_for(CPU)
     options = {"max_len_a": 1.5, "max_len_b": 12, **OPTIONS[name]}
@@ -154,7 +153,7 @@ def test_static_steps_find_the_same_lists(name):
             torch.testing.assert_close(found.scores, wanted.scores)
 
 
-def test_static_steps_draw_the_same_samples(monkeypatch):
+def test_recorded_steps_draw_the_same_samples(monkeypatch):
     # where both draw for the same rows: no filling, and no sentence drops out
     monkeypatch.setattr(AtOnce, "fewer", lambda *_: None)
     task, recorder = make_task(), recorder_for(CPU)
@@ -174,11 +173,10 @@ def test_static_steps_draw_the_same_samples(monkeypatch):
 
 def test_a_step_asks_for_few_operations(monkeypatch):
     """130 of 6 layers, with one attention, and kernels of ours as on a GPU."""
-    for place in ("static_steps", "steps"):
-        monkeypatch.setattr(f"simile_plugin.fairseq_training.{place}.attend", in_one)
+    steps = "simile_plugin.fairseq_training.transformer_steps"
+    monkeypatch.setattr(f"{steps}.attend", in_one)
+    monkeypatch.setattr(f"{steps}.add_and_norm", as_kernels(1)(add_and_norm))
     monkeypatch.setattr("simile_plugin.search.beam.best_of_rows", as_kernels(2)(best_of_rows))
-    added = as_kernels(1)(DecoderLayers.added)
-    monkeypatch.setattr(TransformerNodes, "added", lambda self, *given: added(self, *given))
     task = make_task()
     dictionary = task.target_dictionary
     for number in range(4000 - len(dictionary)):

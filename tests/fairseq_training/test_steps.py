@@ -6,12 +6,9 @@ from fairseq.modules import MultiheadAttention, TransformerDecoderLayer
 from torch import nn
 
 from simile_plugin.fairseq_training.decoders import known
-from simile_plugin.fairseq_training.steps import (
-    FairseqSteps,
-    TransformerSteps,
-    decoder_steps,
-    decoding_mode,
-)
+from simile_plugin.fairseq_training.steps import FairseqSteps, decoder_steps, decoding_mode
+from simile_plugin.fairseq_training.transformer_steps import transformer_steps
+from simile_plugin.search import ROOM, Unrecorded
 from tests.fairseq_models import make_model, make_sample, make_task
 from tests.fairseq_training.test_beam import (
     EOS,
@@ -61,7 +58,8 @@ def compare(model, sample, tolerance):
     """Six steps by us and by fairseq, after which hypotheses go on from random others, and two
     sentences drop out."""
     encoder_out = model.encoder.forward_torchscript(sample["net_input"])
-    ours = TransformerSteps(model.decoder, encoder_out, SIZE, 8)
+    ours = transformer_steps(model, sample["net_input"], SIZE, 8, Unrecorded())
+    ours.begin()
     sentences = len(LENGTHS)
     theirs = FairseqSteps(model, encoder_out, sentences, SIZE)
     generator = torch.Generator().manual_seed(0)
@@ -76,9 +74,11 @@ def compare(model, sample, tolerance):
         kept = torch.tensor([0, 2, 4]) if step == 2 else None
         sentences = sentences if kept is None else len(kept)
         parents = torch.randint(SIZE, (sentences, SIZE), generator=generator)
-        for steps in (ours, theirs):
-            with decoding_mode(model.decoder, SIZE):
-                steps.moved(kept, sentences, 8).reorder(parents)
+        if kept is not None:
+            ours = ours.moved(kept, sentences, ROOM)
+        ours.reorder(parents)
+        with decoding_mode(model.decoder, SIZE):
+            theirs.moved(kept, sentences, 8).reorder(parents)
         last = torch.randint(4, 14, (sentences * SIZE,), generator=generator)
     return ours
 
@@ -95,7 +95,7 @@ def test_under_autocast_keys_are_kept_in_its_type():
     model, sample = make(), make_sample(make_task(), lengths=LENGTHS)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         ours = compare(model, sample, 0.05)
-    assert {cache.dtype for cache in ours.cache} == {torch.bfloat16}
+    assert {ours.nodes.dtype, ours.sources.dtype} == {torch.bfloat16}
 
 
 def test_attention_in_one_operation_is_the_same(monkeypatch):
@@ -105,7 +105,7 @@ def test_attention_in_one_operation_is_the_same(monkeypatch):
     def in_one(queries, keys, values, mask=None):
         return nn.functional.scaled_dot_product_attention(queries, keys, values, mask, scale=1.0)
 
-    monkeypatch.setattr("simile_plugin.fairseq_training.steps.attend", in_one)
+    monkeypatch.setattr("simile_plugin.fairseq_training.transformer_steps.attend", in_one)
     with torch.no_grad():
         compare(model, sample, 1e-5)
 
@@ -153,18 +153,12 @@ def patched(part):
     part.forward = lambda *args, **kwargs: None
 
 
-def test_a_plain_transformer_takes_our_steps():
-    sample = make_sample(make_task(), lengths=LENGTHS)
-    with torch.no_grad(), decoder_steps(make(), sample["net_input"], SIZE, 8) as steps:
-        assert isinstance(steps, TransformerSteps)
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 def test_other_layers_take_their_own_steps(name):
     model = make(name)
     assert known(model.decoder).steps and not known(model.decoder).plain_layers
     sample = make_sample(make_task(), lengths=LENGTHS)
-    with torch.no_grad(), decoder_steps(model, sample["net_input"], SIZE, 8) as steps:
+    with torch.no_grad(), decoder_steps(model, sample["net_input"], SIZE) as steps:
         assert isinstance(steps, FairseqSteps)
 
 

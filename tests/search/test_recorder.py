@@ -68,9 +68,9 @@ def test_a_capture_without_memory_is_tried_again_with_what_torch_keeps(
     monkeypatch.setattr(recorder, "_capture", capture)
     step = calls.clear
     if failures == 1:  # then the pool's first graph, and the step
-        assert recorder._recorded(step) is step
+        assert recorder._record(step) is step
         assert calls == ["capture", "empty", "capture", "capture"] and not recorder.failed
     else:
         with pytest.raises(torch.OutOfMemoryError):
-            recorder._recorded(step)
+            recorder._record(step)
         assert calls == ["capture", "empty", "capture"]
