@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
-
-from torch.backends import cuda
 
 from simile_plugin.fairseq_hooks import (
     byte_pieces,
@@ -23,6 +21,7 @@ from simile_plugin.fairseq_hooks import (
 from simile_plugin.fairseq_hooks.patching import replace, to_undo, train_modules, undo, wrap
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
 from simile_plugin.files import InputError
+from simile_plugin.risk import attention_without_plans
 
 _installed = False
 
@@ -42,7 +41,9 @@ def install() -> None:
         if name.startswith("fairseq."):
             replace(module, "eval", safe_eval.evaluate)  # found before the built-in one
     let_mbart_find_its_settings()
-    attend_without_plans()
+    changed = ExitStack()
+    changed.enter_context(attention_without_plans())
+    to_undo(changed.close)
     for owner, name, around in wraps():
         wrap(owner, name, around)
 
@@ -104,16 +105,6 @@ def let_mbart_find_its_settings() -> None:
     from fairseq.tasks.translation_from_pretrained_bart import TranslationFromPretrainedBARTTask
 
     replace(TranslationFromPretrainedBARTTask, "args", property(lambda task: task.cfg))
-
-
-def attend_without_plans() -> None:
-    """Keep cuDNN out of attention in half precision, where torch prefers it on an H100 or H200.
-
-    It makes a plan for every new shape (half a second on a B200: modelscope/FunASR#3704); in
-    training each batch has shapes of its own, and in a search each step.
-    """
-    to_undo(functools.partial(cuda.enable_cudnn_sdp, cuda.cudnn_sdp_enabled()))
-    cuda.enable_cudnn_sdp(False)
 
 
 def step_unscaled_once(original: Callable[..., None], optimizer: Any) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import operator
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor, nn
-from torch.backends import cuda
 from transformers import Seq2SeqTrainer
 
 from simile_plugin import risk
@@ -34,20 +31,6 @@ if lacking := [name for name in OVERRIDDEN if not hasattr(Seq2SeqTrainer, name)]
         f"transformers {transformers.__version__}: its Trainer has no {lacking[0]}; install a "
         "version that simile-plugin's extra hf names"
     )
-
-
-@contextmanager
-def attention_without_plans() -> Iterator[None]:
-    """Keep cuDNN out of attention, for it makes a plan for every new shape (docs/results/speed.md).
-
-    Around all of a training: layers that are computed again must take the same kernel.
-    """
-    before = cuda.cudnn_sdp_enabled()
-    cuda.enable_cudnn_sdp(False)
-    try:
-        yield
-    finally:
-        cuda.enable_cudnn_sdp(before)
 
 
 class SimileRiskTrainer(Seq2SeqTrainer):
@@ -224,7 +207,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         if REFERENCE not in self._signature_columns:
             self._signature_columns.append(REFERENCE)
 
-    @attention_without_plans()
+    @risk.attention_without_plans()
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Metrics of a validation, before they are logged."""
         self.evaluated = Sums()
@@ -257,7 +240,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         better = operator.gt if self.args.greater_is_better else operator.lt
         return bool(first and later) and not any(better(value, first[0]) for value in later)
 
-    @attention_without_plans()
+    @risk.attention_without_plans()
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as ever; what the watch stops is saved, then an error.
 

@@ -9,11 +9,17 @@ from simile_plugin.risk.gradient_portions import Portions
 from simile_plugin.risk.length_control import LENGTH_SUMS, LengthControl
 from simile_plugin.risk.list_reward import ListReward
 from simile_plugin.risk.log_probabilities import token_lprobs
+from simile_plugin.risk.logit_kernels import triton_works
 from simile_plugin.risk.objective import Objective
 from simile_plugin.risk.risk_set import RiskSet, layout, teacher_forcing_input
 from simile_plugin.risk.run_watch import RunWatch
 from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
-from simile_plugin.risk.temporary_changes import evaluation_mode, replaced, unwrap
+from simile_plugin.risk.temporary_changes import (
+    attention_without_plans,
+    evaluation_mode,
+    replaced,
+    unwrap,
+)
 from simile_plugin.risk.tree_scoring import Nodes, choose_tree, score_nodes
 from simile_plugin.risk.update import Translator, Update, risk_update
 from simile_plugin.risk.update_log import (
@@ -42,6 +48,7 @@ __all__ = [
     "Stopwatch",
     "Translator",
     "Update",
+    "attention_without_plans",
     "check_settings",
     "choose_tree",
     "evaluation_mode",
@@ -53,6 +60,7 @@ __all__ = [
     "score_nodes",
     "teacher_forcing_input",
     "token_lprobs",
+    "triton_works",
     "unwrap",
     "weighted_means",
 ]

@@ -25,7 +25,7 @@ BLOCK, WARPS = 4096, 8
 
 
 def log_sums(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probability of each row's target, and log sum_v exp of the row.
+    """Return the log-probability of each row's target, and log sum_v exp of the row.
 
     Args:
         logits: (K, V), contiguous.
@@ -35,7 +35,7 @@ def log_sums(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         (K,) each; float32, or float64 for float64 logits.
     """
     exact = torch.promote_types(logits.dtype, torch.float32)
-    if not _fused(logits.device, logits.dtype):
+    if not triton_works(logits.device, logits.dtype):
         normalized = torch.log_softmax(logits, dim=-1, dtype=exact)
         return normalized.gather(1, targets.unsqueeze(1)).squeeze(1), row_sums(logits, normalized)
     lprobs, sums = (logits.new_empty(len(logits), dtype=exact) for _ in range(2))
@@ -59,13 +59,15 @@ def row_sums(logits: Tensor, normalized: Tensor) -> Tensor:
 def logit_gradient(
     logits: Tensor, targets: Tensor, sums: Tensor, on_all: Tensor, on_own: Tensor
 ) -> Tensor:
-    """Gradient by logits, in their place on a GPU: on_all p_v, and on_own more at the target.
+    """Return d loss / d logits = on_all * softmax(logits), plus on_own at the target.
+
+    On a GPU it overwrites ``logits``.
 
     Args:
         logits: (K, V), contiguous, and ``targets``: (K,), ``sums``: (K,) as of log_sums.
         on_all, on_own: (K,), in the type of ``sums``.
     """
-    if not _fused(logits.device, logits.dtype):
+    if not triton_works(logits.device, logits.dtype):
         # One pass, rounded to the model's type; at the targets, where much may cancel, exact.
         own, sums, on_all, on_own = (x.unsqueeze(1) for x in (targets, sums, on_all, on_own))
         exact = on_all * (logits.gather(1, own) - sums).exp() + on_own
@@ -113,17 +115,20 @@ if triton is not None:
 
 
 @functools.cache
-def _fused(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether Triton's kernels work here, said once if not: they want a C compiler."""
+def triton_works(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether Triton's kernels run on a device; on a GPU where they do not, warn once.
+
+    They want a C compiler. No kernel here is for float64.
+    """
     if device.type != "cuda" or dtype == torch.float64:
         return False
-    if triton is None:
-        logger.warning("no Triton: log-probabilities take several passes over the logits")
-        return False
     try:
+        if triton is None:
+            raise ImportError("it is not installed")
         logits, row = torch.zeros(1, 2, dtype=dtype, device=device), torch.zeros(1, device=device)
         _log_sums[1,](logits, row.long(), row, row, V=2, BLOCK=BLOCK, num_warps=WARPS)
     except Exception as error:  # Triton's own, or of the compiler that it calls
-        logger.warning(f"log-probabilities take several passes over the logits: Triton: {error}")
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        logger.warning(f"no Triton, so that searches and scoring are slower: {first}")
         return False
     return True

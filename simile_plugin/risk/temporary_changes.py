@@ -1,4 +1,4 @@
-"""What is changed in a model for a while: its mode, an attribute."""
+"""What is changed for a while: a model's mode, an attribute, how torch attends."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
+from torch.backends import cuda
 
 
 def unwrap(model: nn.Module) -> Any:
@@ -14,6 +15,23 @@ def unwrap(model: nn.Module) -> Any:
     while isinstance(inner := getattr(model, "module", None), nn.Module):
         model = inner
     return model
+
+
+@contextmanager
+def attention_without_plans() -> Iterator[None]:
+    """Keep cuDNN out of attention in half precision, where torch prefers it on an H100 or H200.
+
+    It makes a plan for every new shape (docs/results/speed.md; half a second on a B200:
+    modelscope/FunASR#3704); in training each batch has shapes of its own, and in a search each
+    step. Enter it around all of a training: layers that are computed again must take the same
+    kernel.
+    """
+    before = cuda.cudnn_sdp_enabled()
+    cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        cuda.enable_cudnn_sdp(before)
 
 
 @contextmanager

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-logger = logging.getLogger(__name__)
+from simile_plugin.risk import triton_works
 
 # Vocabulary entries of a block of the top-k: the k best entries lie in the k blocks with the
 # largest maxima, and a maximum is far cheaper than a selection.
@@ -47,21 +45,11 @@ def leave_out(logits: Tensor, tokens: tuple[int, ...]) -> None:
 
 
 def kernels_for(values: Tensor) -> Any:
-    """Our kernels, None where there are none for these values."""
-    return _kernels() if values.is_cuda and values.dtype != torch.float64 else None
-
-
-@cache
-def _kernels() -> Any:
-    """None where there is no Triton, or no compiler that it could use."""
-    try:
-        from simile_plugin.search import kernels
-
-        kernels.best_of_rows(torch.zeros(1, 300, device="cuda"), 2, (-1, -1))
-    except Exception as error:  # of the compiler, of its subprocess, of its files
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        logger.warning(f"no Triton, so that searches are slower: {first}")
+    """Return the module of our kernels, None where they do not run on these values."""
+    if not triton_works(values.device, values.dtype):
         return None
+    from simile_plugin.search import kernels
+
     return kernels
 
 
