@@ -86,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
 
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import (
+        FitSettings,
         Meteor,
         check_fit,
         fit_reward,
-        format_fit,
         missing_meteor,
         read_judgements,
         steps,
@@ -101,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         read_lines,
         refuse_unasked_overwrite,
     )
+    from simile_plugin.report import format_fit
     from simile_plugin.reward import REWARD, check_tokenizer, save_learned
 
     options = read_flags(args, Options)
@@ -123,8 +124,8 @@ def run(args: argparse.Namespace) -> int:
         nullcontext() if missing else Meteor() as meteor,
         Progress(steps(files), " steps", "fitting") as bar,
     ):
-        settings = options.resamples, options.seed, meteor, bar.update, options.tokenize
-        fit = fit_reward(files, texts, encoder, *settings)
+        settings = FitSettings(options.resamples, options.seed, options.tokenize)
+        fit = fit_reward(files, texts, encoder, settings, meteor, bar.update)
     save_learned(options.output, fit.reward)
     notes = [missing] if missing else []
     if not fit.reward.lexicon.negations:

@@ -1,5 +1,5 @@
-/* Adam of some rows of a table, in one pass over memory. adam.py says what is computed, and does it
- * through torch where this file was not compiled. Called through ctypes; no Python in here. */
+/* Adam of some rows of a table, in one pass over memory. adam.py says what is computed; where this
+ * file was not compiled, it moves the whole table instead. Called through ctypes; no Python here. */
 #include <math.h>
 #include <stdint.h>
 

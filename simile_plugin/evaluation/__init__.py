@@ -1,5 +1,6 @@
 """How good is an encoder or a reward: STS, judged translations, and how it is gamed."""
 
+from simile_plugin.evaluation.fit_facts import check_fit
 from simile_plugin.evaluation.judgements import (
     Judgements,
     Quality,
@@ -18,7 +19,7 @@ from simile_plugin.evaluation.probe import (
     probe_steps,
     reward_scores,
 )
-from simile_plugin.evaluation.reward_fit import check_fit, fit_reward, format_fit, steps
+from simile_plugin.evaluation.reward_fit import Fit, FitSettings, fit_reward, steps
 from simile_plugin.evaluation.sts import (
     StsSet,
     evaluate_sts,
@@ -35,6 +36,8 @@ from simile_plugin.evaluation.sts_quality import (
 __all__ = [
     "METEOR_SIGNATURE",
     "Change",
+    "Fit",
+    "FitSettings",
     "Judgements",
     "Meteor",
     "Probed",
@@ -50,7 +53,6 @@ __all__ = [
     "evaluate_sts",
     "evaluate_sts_metrics",
     "fit_reward",
-    "format_fit",
     "load_comet",
     "load_neural_metric",
     "meteor_lists",

@@ -7,6 +7,7 @@ Nothing here waits for torch before an answer needs it.
 """
 
 from simile_plugin.report.answer import Answer, Cell, Table, make_table
+from simile_plugin.report.fitted_reward import format_fit
 from simile_plugin.report.human.ratings import compare_ratings, read_answers
 from simile_plugin.report.human.sheets import write_sheets
 from simile_plugin.report.human.study import DrawSettings, draw_study, key_text, read_key
@@ -39,6 +40,7 @@ __all__ = [
     "compare_ratings",
     "describe_report",
     "draw_study",
+    "format_fit",
     "key_text",
     "make_table",
     "read_answers",

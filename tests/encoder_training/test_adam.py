@@ -47,10 +47,10 @@ class Dense:
         self.count += 1
 
 
-@pytest.fixture(params=["kernel", "torch"])
+@pytest.fixture(params=["kernel", "dense"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Through the compiled kernel, and without it."""
-    if request.param == "torch":
+    if request.param == "dense":
         monkeypatch.setattr("simile_plugin.encoder_training.adam.load_kernel", lambda: None)
     else:
         assert load_kernel() is not None, "setup.py did not compile row_kernel.c: is there a gcc?"
@@ -100,6 +100,26 @@ def test_a_row_that_nobody_reads_for_long(way: str) -> None:
         dense.step(rows, gradient)
     # Row 1 walks far: thousands of additions round, in both.
     torch.testing.assert_close(ours.read(), dense.table.detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_a_state_of_single_rows_goes_on_densely() -> None:
+    steps = DENSE_STEPS + 300
+    table = torch.randn(ROWS, DIM, generator=torch.Generator().manual_seed(0))
+    rows = RowAdam(table.clone(), falling(steps), steps)
+    assert load_kernel() is not None
+    dense = RowAdam(table.clone(), falling(steps), steps, dense=True)  # as on a GPU
+    rng = np.random.default_rng(0)
+    for step in range(steps):
+        if step == DENSE_STEPS + 200:
+            state = {name: value.clone() for name, value in rows.state().items()}
+            assert int((state["weight_at"] < step).sum()) > ROWS // 4  # many rows wait
+            dense.load_state(state)
+            torch.testing.assert_close(dense.weight, rows.read(), atol=1e-6, rtol=0)
+        some, gradient = draw(rng, 1e-3)
+        rows.read(some)
+        rows.step(some, gradient)
+        dense.step(some, gradient)
+    torch.testing.assert_close(dense.weight, rows.read(), atol=1e-5, rtol=0)
 
 
 def test_dense_mode_is_torchs_adam_to_the_bit() -> None:

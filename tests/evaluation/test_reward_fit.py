@@ -8,22 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from simile_plugin.evaluation import reward_fit as module
+from simile_plugin.evaluation import reward_weights as module
+from simile_plugin.evaluation.fit_facts import check_fit
 from simile_plugin.evaluation.harm import HARMS
 from simile_plugin.evaluation.judgements import Judgements
-from simile_plugin.evaluation.reward_fit import (
-    FOLDS,
-    LEARNED,
-    Part,
-    Rise,
-    check_fit,
-    fit_reward,
-    fit_weights,
-    format_fit,
-    leave_out,
-    steps,
-)
+from simile_plugin.evaluation.reward_fit import LEARNED, FitSettings, fit_reward, steps
+from simile_plugin.evaluation.reward_weights import FOLDS, Part, Rise, fit_weights, leave_out
 from simile_plugin.files import InputError
+from simile_plugin.report import format_fit
 from simile_plugin.reward import FEATURES
 from tests.conftest import SENTENCES
 
@@ -144,7 +136,7 @@ def judged():
 def test_fit_on_text(encoder, judged):
     files = [judged("x.tsv", 1), judged("y.tsv", 2)]
     done = []
-    fit = fit_reward(files, [("t", TEXT)], encoder, 40, 1, progress=done.append)
+    fit = fit_reward(files, [("t", TEXT)], encoder, FitSettings(40, 1), progress=done.append)
     assert sum(done) == steps(files) == 4
     means = {name: found.value for name, found in fit.quality.mean["spearman"].items()}
     assert list(means) == [LEARNED, "SIM", "SIMILE", "BLEU", "chrF", "chrF++"]
@@ -162,7 +154,7 @@ def test_fit_on_text(encoder, judged):
         ("y.tsv", 40),
     ]
     assert fit.overlap == facts["judged_references_in_text"] > 0
-    again = fit_reward(files, [("t", TEXT)], encoder, 40, 1)
+    again = fit_reward(files, [("t", TEXT)], encoder, FitSettings(40, 1))
     assert again.reward.fingerprint == fit.reward.fingerprint
     table = format_fit(fit)
     assert "leave one file out: Spearman / Pearson" in table and "repeat" in table
