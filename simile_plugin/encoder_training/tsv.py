@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import os
 import re
-import shutil
-import subprocess
 import sys
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,19 +14,19 @@ from itertools import combinations, islice
 from typing import IO
 
 from simile_plugin.encoder import SPACE_MARK
-from simile_plugin.files import InputError, Progress, check_standard_input, find_escape, is_quoted
+from simile_plugin.files import (
+    InputError,
+    Progress,
+    check_standard_input,
+    check_unpackable,
+    find_escape,
+    is_quoted,
+    text_chunks,
+)
 
-CHUNK_BYTES = 1 << 20  # read at once; a block of lines is about as long
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
 BOM = b"\xef\xbb\xbf"
 STDIN = "<stdin>"
-PACKED = {  # how compressed files begin: no text does
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ\0": "xz",
-    b"BZh91AY&SY": "bzip2",
-    b"PK\3\4": "zip",
-}
 ID = re.compile(r"(?a:[-\w.:/#]*\d[-\w.:/#]*)$")  # q17, newstest2015.3: no sentence
 NAME = re.compile(r"(?a:[^\s]*(?:://|[/@_\\]|\w\.\w)[^\s]*)$")  # of a page, a file, a person
 CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,8})*$")  # of a language: en, deu_Latn, pt-BR
@@ -177,10 +173,10 @@ class TsvInput:
         self._before, self._raw = 0, None
         for path in self.paths:
             if path == "-":
-                yield from self._looked_at(_plain(sys.stdin.buffer, STDIN), STDIN)
+                yield from self._looked_at(text_chunks(sys.stdin.buffer, STDIN), STDIN)
                 continue
             with open(path, "rb") as self._raw:
-                yield from self._looked_at(_unpacked(self._raw, path), path)
+                yield from self._looked_at(text_chunks(self._raw, path), path)
                 self._before, self._raw = self.position, None
 
     def _looked_at(self, chunks: Iterator[bytes], name: str) -> Iterator[Block]:
@@ -286,59 +282,10 @@ def _check_inputs(paths: Sequence[str]) -> int | None:
             raise InputError(f"{path}: is a folder, expected a TSV file")
         if not os.access(path, os.R_OK):
             open(path, "rb").close()  # raises what is wrong
-        if path.endswith(".zst") and shutil.which("zstd") is None:
-            raise InputError(
-                f"{path}: is read by the program zstd, which is not here; install it, or give the "
-                "file unpacked"
-            )
+        check_unpackable(path, path)
     if len(files) < len(paths) or not all(map(os.path.isfile, files)):
         return None
     return sum(map(os.path.getsize, files))
-
-
-def _unpacked(raw: IO[bytes], path: str) -> Iterator[bytes]:
-    if path.endswith(".gz"):
-        return _gzip_chunks(raw, path)
-    return _zstd_chunks(raw, path) if path.endswith(".zst") else _plain(raw, path)
-
-
-def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    while chunk := read(CHUNK_BYTES):
-        yield chunk
-
-
-def _plain(stream: IO[bytes], name: str) -> Iterator[bytes]:
-    first = stream.read(CHUNK_BYTES)
-    for start, packer in PACKED.items():
-        if first.startswith(start):
-            raise InputError(
-                f"{name}: is packed by {packer}, expected text; unpack it, or end its name in .gz "
-                "or .zst if it is that"
-            )
-    yield first
-    yield from _reads(stream.read)
-
-
-def _gzip_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
-    try:
-        with gzip.open(raw, "rb") as stream:
-            yield from _reads(stream.read)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{name}: damaged gzip file ({error})") from error
-
-
-def _zstd_chunks(raw: IO[bytes], name: str) -> Iterator[bytes]:
-    command = ["zstd", "-dcq", "--long=31"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=raw, stdout=pipe, stderr=pipe) as process:
-        assert process.stdout is not None and process.stderr is not None
-        try:
-            yield from _reads(process.stdout.read)
-            message = " ".join(process.stderr.read().decode(errors="replace").split())
-            if process.wait() != 0:
-                raise InputError(f"{name}: damaged zstd file ({message})")
-        finally:
-            process.kill()
 
 
 class PairsProgress(Progress):

@@ -37,6 +37,7 @@ from simile_plugin.files.outputs import (
     refuse_overwriting_input,
     refuse_unasked_overwrite,
 )
+from simile_plugin.files.packed import check_unpackable, text_chunks
 from simile_plugin.files.progress import Progress
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "check_outputs",
     "check_replaceable",
     "check_standard_input",
+    "check_unpackable",
     "find_escape",
     "find_surrogate",
     "finite_number",
@@ -71,4 +73,5 @@ __all__ = [
     "refuse_unasked_overwrite",
     "restore_folder",
     "split_lines",
+    "text_chunks",
 ]

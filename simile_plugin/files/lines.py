@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import html
 import os
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from simile_plugin.files.errors import InputError
+from simile_plugin.files.packed import refuse_packed, unpacked_chunks
 
 # Quotes, dashes, dots and the euro of windows-1252; in ISO-8859-1 they are control characters.
 WINDOWS_1252 = re.compile(rb"[\x80\x82\x84\x85\x8a\x8c\x8e\x91-\x97\x9a\x9c\x9e]")
@@ -20,7 +18,7 @@ ESCAPE = re.compile(r"& ?(?:# ?[0-9]{1,7}|# ?[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-
 
 
 def read_lines(path: str | os.PathLike[str], what: str) -> list[str]:
-    """Read UTF-8 text as lines: a plain file, a .gz, or "-" for standard input.
+    """Read UTF-8 text as lines: a plain file, a .gz, a .zst, or "-" for standard input.
 
     Only LF ends a line, so that parallel files stay parallel whatever else they hold; a CR before
     it and a byte order mark at the beginning are dropped. what: the flag, for the error.
@@ -95,7 +93,10 @@ def _name(path: str | os.PathLike[str]) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
-    """Read a plain file, a .gz unpacked, or "-" for standard input; raises as `read_lines`."""
+    """Read a plain file, a .gz or .zst unpacked, or "-" for standard input.
+
+    Raises as `read_lines`.
+    """
     name = _name(path)
     if str(path) == "-" and sys.stdin is None:
         raise InputError(
@@ -104,47 +105,15 @@ def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
     try:
         if str(path) == "-":
             return sys.stdin.buffer.read()
-        if name.endswith(".gz"):
-            with gzip.open(path, "rb") as stream:
-                return stream.read()
-        return Path(path).read_bytes()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{what}: {name}: damaged gzip file ({error}); copy it again") from error
+        with open(path, "rb") as stream:
+            return b"".join(unpacked_chunks(stream, name, f"{what}: {name}"))
     except OSError as error:
         raise InputError(f"{what}: {name}: cannot be read: {error.strerror}") from error
 
 
-# First bytes of packed files, whatever they are called, and how to unpack them.
-PACKED = (
-    (
-        b"PK\x03\x04",
-        "a zip archive (or .xlsx, .docx)",
-        "unpack it, or export text from its program",
-    ),
-    (b"\x1f\x8b", "packed by gzip", "gunzip it, or name it .gz"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd", "unzstd it"),
-    (b"\xfd7zXZ", "packed by xz", "unxz it"),
-    (b"BZh", "packed by bzip2", "bunzip2 it"),
-    (b"%PDF", "a PDF", "extract its text"),
-)
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-
-
-def _refuse_packed(data: bytes, name: str, what: str) -> None:
-    """Raise InputError for a packed file, or the pointer that git-lfs leaves in its place."""
-    if data.startswith(LFS_POINTER):
-        raise InputError(
-            f"{what}: {name}: is a pointer of git-lfs, not the file itself; get it: git lfs pull"
-        )
-    for begin, kind, advice in PACKED:
-        if data.startswith(begin):
-            again = " once more" if name.endswith(".gz") else ""
-            raise InputError(f"{what}: {name}: is {kind}{again}, not text; {advice}")
-
-
 def _check_text(data: bytes, name: str, what: str) -> None:
     """Raise InputError with file:line for bytes that are not UTF-8 text."""
-    _refuse_packed(data, name, what)
+    refuse_packed(data, name, f"{what}: {name}")
     advice = "mend the line, or convert the file: iconv -f ISO-8859-1 -t UTF-8"
     try:
         data.decode("utf-8")

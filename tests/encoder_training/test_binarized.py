@@ -165,7 +165,7 @@ def test_bytes_do_not_depend_on_the_workers(
     path.write_bytes(path.read_bytes().replace(b"\t", b" ", 7))
     binarize([path, path], tmp_path / "one", sentencepiece=model)
     # Small blocks here, for there is more than one block then.
-    monkeypatch.setattr("simile_plugin.encoder_training.tsv.CHUNK_BYTES", 2000)
+    monkeypatch.setattr("simile_plugin.files.packed.CHUNK_BYTES", 2000)
     binarize([path, path], tmp_path / "two", sentencepiece=model, workers=2)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert read_manifest(tmp_path / "one")["skipped_lines"] == {"no second column": 14}

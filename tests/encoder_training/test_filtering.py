@@ -204,7 +204,7 @@ def test_output_does_not_depend_on_the_workers(run: Run, monkeypatch: pytest.Mon
     )
     flags: dict[str, Any] = {"max_overlap": 0.5, "near_duplicates": True}
     expected = run(text, **flags)
-    monkeypatch.setattr("simile_plugin.encoder_training.tsv.CHUNK_BYTES", 500)
+    monkeypatch.setattr("simile_plugin.files.packed.CHUNK_BYTES", 500)
     assert run(text, workers=2, **flags) == expected
 
 

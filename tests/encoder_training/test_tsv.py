@@ -59,7 +59,7 @@ def test_lines_that_are_no_text_are_reported() -> None:
 
 def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tsv, "LONGEST_LINE", 100)
-    monkeypatch.setattr(tsv, "CHUNK_BYTES", 30)
+    monkeypatch.setattr("simile_plugin.files.packed.CHUNK_BYTES", 30)
     path = tmp_path / "long.tsv"
     path.write_bytes(b"a\tb\n" + b"x" * 5000 + b"\nc\td\n" + b"y" * 100 + b"\n" + b"z" * 101)
     source = TsvInput([str(path)])
@@ -80,7 +80,7 @@ def test_packed_files_are_no_text(
 ) -> None:
     packed = pack(b"ein Satz\ta sentence\n")
     (tmp_path / "pairs.tsv").write_bytes(packed)
-    with pytest.raises(ValueError, match=f"pairs.tsv: is packed by {packer}, expected text"):
+    with pytest.raises(ValueError, match=f"pairs.tsv: is packed by {packer}, not text"):
         lines_of(TsvInput([str(tmp_path / "pairs.tsv")]))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
     with pytest.raises(ValueError, match=f"<stdin>: is packed by {packer}"):

@@ -1,10 +1,12 @@
-"""Files that are no text are refused by what they are."""
+"""Packed files are unpacked by their names; what is no text is refused by what it is."""
 
 import gzip
+import shutil
+import subprocess
 
 import pytest
 
-from simile_plugin.files import InputError, read_lines
+from simile_plugin.files import InputError, read_lines, read_rows
 
 # Without a time, so that both processes of a run collect tests of one name.
 ONCE = gzip.compress(b"text\n", mtime=0)
@@ -34,3 +36,26 @@ def test_the_error_says_what_the_file_is(tmp_path, name, data, told):
         read_lines(str(path), "--ref")
     assert told in str(error.value)
     assert str(error.value).startswith(f"--ref: {path}")
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is missing")
+def test_text_and_tables_are_read_from_zstd(tmp_path):
+    path = tmp_path / "in.zst"
+    packed = subprocess.run(
+        ["zstd", "-qc"], input="ein Satz\t1\nnoch éiner\t2\n".encode(), stdout=-1
+    )
+    path.write_bytes(packed.stdout)
+    assert read_lines(path, "--ref") == ["ein Satz\t1", "noch éiner\t2"]
+    assert [row.number(1) for row in read_rows(path, "--judgements")] == [1, 2]
+    path.write_bytes(packed.stdout[:-3])
+    with pytest.raises(
+        InputError, match=r"^--ref: .*in.zst: damaged zstd file \(.*; copy it again"
+    ):
+        read_lines(path, "--ref")
+
+
+def test_zstd_without_the_program_is_told(tmp_path, monkeypatch):
+    (tmp_path / "in.zst").write_bytes(b"")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="--ref: .*in.zst: is read by the program zstd, which is"):
+        read_lines(tmp_path / "in.zst", "--ref")
