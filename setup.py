@@ -62,7 +62,7 @@ setup(
         "grid": ["snakemake", "snakemake-executor-plugin-slurm"],  # recipes/wmt18/Snakefile
         "language": ["py3langid"],  # simile filter-pairs --language
         "sentence-transformers": ["sentence-transformers"],  # its models as reward encoders
-        "docs": ["mkdocs-material", "mkdocstrings[python]"],  # the site: mkdocs build --strict
+        "docs": ["mkdocs-material", "mkdocstrings[python]"],  # the site: recipes/test.sh site
         "meteor": ["pycocoevalcap"],  # METEOR 1.5; it also needs a Java runtime
         "comet": ["unbabel-comet"],  # recipes/reward/comet_reward.py; wants numpy 1, transformers 4
         # simile report --judge comet:DIR, pear:DIR; COMET as a reward beside transformers 5

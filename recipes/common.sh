@@ -189,6 +189,23 @@ setup_lowest() {
     hash -r
 }
 
+# setup_site: an environment with what the extra docs names, .venv-site (170 MB, half a minute); the
+# site reads docstrings without importing the package, so that neither it nor torch is in there.
+setup_site() {
+    local packages
+    VENV=$ROOT/.venv-site
+    packages=$(sed -nE 's/^ *"docs": \[(.*)\],.*/\1/p' "$ROOT/setup.py" | tr -d '",')
+    if [ "$(cat "$VENV/.simile-installed" 2>/dev/null)" != "$packages" ]; then
+        rm -rf "$VENV"
+        "${SIMILE_PYTHON:-python3}" -m venv "$VENV"
+        # shellcheck disable=SC2086  # several words
+        _pip_install $packages
+        echo "$packages" >"$VENV/.simile-installed"
+    fi
+    export PATH="$VENV/bin:$PATH"
+    hash -r
+}
+
 # Whether the Python on PATH is a user's own that has the package and what recipes need beside it.
 _active_will_do() { # EXTRA
     [ -z "${SIMILE_VENV:-}" ] && [ "${VIRTUAL_ENV:-}" != "$ROOT/.venv" ] &&

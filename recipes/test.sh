@@ -7,6 +7,8 @@
 #                                      merge (CI=true does the same)
 #     recipes/test.sh lowest           tests of precision, gradients, search and the trainers, by the
 #                                      lowest torch and transformers that setup.py allows
+#     recipes/test.sh site             the site of docs/ in work/site, a warning is an error; its
+#                                      packages (170 MB) go into .venv-site
 #     recipes/test.sh -k risk          other arguments go to pytest as they are
 #
 # SIMILE_DATA names a folder of real data; without it the tests that need it are skipped, and the
@@ -22,6 +24,12 @@ all) shift ;;
 '') set -- -m 'not slow' ;;
 *) one=1 ;; # what somebody asks for is run as it is
 esac
+if [ "${1:-}" = site ]; then
+    setup_site
+    cd "$ROOT"
+    say "Building the site in work/site (mkdocs)"
+    NO_MKDOCS_2_WARNING=1 exec mkdocs build --strict
+fi
 if [ "${1:-}" = lowest ]; then
     setup_venv test
     setup_lowest

@@ -39,6 +39,7 @@ SLOW = (
     "tests/encoder_training/test_workers.py",
     "tests/evaluation/test_neural_metrics.py",
     "tests/examples/test_commands.py::test_a_page_does_what_it_says",
+    "tests/examples/test_notebook.py::test_the_notebook_runs",
     "tests/fairseq_hooks/test_installation.py::test_importing_the_criterion_changes_nothing",
     "tests/fairseq_training/test_agreement.py",
     "tests/fairseq_training/test_beam.py::test_lists_are_sequence_generators",
