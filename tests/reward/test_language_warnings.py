@@ -63,8 +63,23 @@ def test_another_language_is_told_and_the_encoders_is_not(default):
     assert language_warning("text", default, ENGLISH * 10) == ""
     said = language_warning("text", default, GERMAN * 10)
     assert said.startswith("text reads like another language than the reward encoder's ('Die Frau")
-    assert language_warning("text", default, GERMAN) == ""  # too short to say
     assert language_warning("text", None, GERMAN * 10) == ""
+
+
+def test_little_text_is_told_where_it_is_far_from_the_encoders(default):
+    assert "another language" in language_warning("text", default, GERMAN)  # 270 characters
+    assert language_warning("text", default, ENGLISH[:1]) == ""
+    names = ["Zbigniew Brzeziński met Mikhail Khodorkovsky in Kraków."]  # 55 characters
+    assert default.surprise(names) > 1.9 and language_warning("text", default, names) == ""
+    russian = ["Женщина в синем пальто ждёт последний автобус."] * 2
+    assert "8." in language_warning("text", default, russian)
+    assert language_warning("text", default, ["Где он?"]) == ""  # too short to say
+
+
+def test_each_character_without_a_piece_counts(default):
+    """A run of them is a single unknown piece, which made Russian as near as English."""
+    one, four = (default.surprise([text]) * (len(text) + 1) for text in ("ж", "жжжж"))
+    assert four == pytest.approx(4 * one)
 
 
 def test_a_tokenizer_whose_scores_are_no_probabilities_says_nothing():
