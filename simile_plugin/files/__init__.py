@@ -25,6 +25,7 @@ from simile_plugin.files.lazy import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
     find_escape,
+    find_mojibake,
     find_surrogate,
     read_bytes,
     read_lines,
@@ -56,6 +57,7 @@ __all__ = [
     "check_standard_input",
     "check_unpackable",
     "find_escape",
+    "find_mojibake",
     "find_surrogate",
     "finite_number",
     "flag_name",

@@ -6,14 +6,21 @@ import codecs
 import html
 import os
 import re
+import string
 import sys
 from collections.abc import Iterable, Sequence
 
 from simile_plugin.files.errors import InputError
 from simile_plugin.files.packed import refuse_packed, unpacked_chunks
 
-# Quotes, dashes, dots and the euro of windows-1252; in ISO-8859-1 they are control characters.
-WINDOWS_1252 = re.compile(rb"[\x80\x82\x84\x85\x8a\x8c\x8e\x91-\x97\x9a\x9c\x9e]")
+# Characters that a byte of UTF-8 becomes where it is read as ISO-8859-1 or as windows-1252.
+BYTE_OF = {chr(byte): byte for byte in range(0x80, 0x100)}
+BYTE_OF |= {bytes([byte]).decode("cp1252", "ignore"): byte for byte in range(0x80, 0xA0)}
+BYTE_OF.pop("", None)  # five bytes that windows-1252 leaves undefined
+# The first byte of a Latin letter, of a quote or dash, or of two Cyrillic letters, and the bytes
+# after it.
+LATER = f"[{''.join(character for character, byte in BYTE_OF.items() if byte < 0xC0)}]"
+MOJIBAKE = re.compile(f"[\u00c2-\u00c5]{LATER}|\u00e2{LATER}{LATER}|(?:[\u00d0\u00d1]{LATER}){{2}}")
 ESCAPE = re.compile(r"& ?(?:# ?[0-9]{1,7}|# ?[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30}) ?;")
 
 
@@ -43,6 +50,19 @@ def find_escape(text: str) -> str:
         if html.unescape(whole) != whole:
             return found[0]
     return ""
+
+
+def find_mojibake(text: str) -> tuple[str, str]:
+    """Return the first letters that are UTF-8 read in another encoding, and what they stand for.
+
+    (Ã©, é) for instance; two empty strings where there are none.
+    """
+    for match in MOJIBAKE.finditer(text):
+        try:
+            return match[0], bytes(BYTE_OF[character] for character in match[0]).decode()
+        except UnicodeDecodeError:
+            continue
+    return "", ""
 
 
 def find_surrogate(text: str) -> int:
@@ -111,10 +131,18 @@ def read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
         raise InputError(f"{what}: {name}: cannot be read: {error.strerror}") from error
 
 
+OF_LATIN_LETTERS = (
+    "WINDOWS-1252 (Western Europe), WINDOWS-1250 (Central Europe) or WINDOWS-1254 (Turkish)"
+)
+OF_OTHER_LETTERS = (
+    "WINDOWS-1251 or KOI8-R (Cyrillic), WINDOWS-1253 (Greek), GB18030 or BIG5 (Chinese), SHIFT_JIS "
+    "or EUC-JP (Japanese), EUC-KR (Korean)"
+)
+
+
 def _check_text(data: bytes, name: str, what: str) -> None:
     """Raise InputError with file:line for bytes that are not UTF-8 text."""
     refuse_packed(data, name, f"{what}: {name}")
-    advice = "mend the line, or convert the file: iconv -f ISO-8859-1 -t UTF-8"
     try:
         data.decode("utf-8")
         bad, problem = data.find(b"\0"), "a zero byte"
@@ -123,10 +151,23 @@ def _check_text(data: bytes, name: str, what: str) -> None:
             advice = "convert the file: iconv -f UTF-16 -t UTF-8"
     except UnicodeDecodeError as error:
         bad, problem = error.start, f"byte 0x{data[error.start]:02x}"
-        if WINDOWS_1252.search(data):
-            advice = "mend the line, or convert the file: iconv -f WINDOWS-1252 -t UTF-8"
+        advice = _encoding_advice(data)
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             advice = "convert the file: iconv -f UTF-16 -t UTF-8"
     if bad >= 0:
         line = data.count(b"\n", 0, bad) + 1
         raise InputError(f"{what}: {name}:{line}: not UTF-8 text: {problem}; {advice}")
+
+
+def _encoding_advice(data: bytes) -> str:
+    """Return how to convert bytes that are not UTF-8.
+
+    Bytes do not say their encoding, but whether a language of Latin letters wrote them.
+    """
+    high = len(data.translate(None, bytes(range(0x80))))
+    latin = len(data.translate(None, bytes(set(range(256)) - set(string.ascii_letters.encode()))))
+    likely = OF_LATIN_LETTERS if high < latin else OF_OTHER_LETTERS
+    return (
+        "mend the line, or convert the file by iconv -f ENCODING -t UTF-8 and look at the letters; "
+        f"ENCODING is likely {likely}"
+    )

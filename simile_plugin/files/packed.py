@@ -23,8 +23,12 @@ PACKED = (
     (b"\x28\xb5\x2f\xfd", "packed by zstd", "unzstd it, or name it .zst"),
     (b"\xfd7zXZ", "packed by xz", "unxz it"),
     (b"BZh", "packed by bzip2", "bunzip2 it"),
+    (b"7z\xbc\xaf", "a 7z archive", "unpack it"),
+    (b"Rar!", "a rar archive", "unpack it"),
+    (b"PAR1", "a table of Apache Parquet", "export its sentences as plain lines"),
     (b"%PDF", "a PDF", "extract its text"),
 )
+TAR, TAR_PLACE = b"ustar", 257  # where a tar archive says what it is
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -81,6 +85,8 @@ def refuse_packed(data: bytes, name: str, where: str) -> None:
         if data.startswith(begin):
             again = " once more" if name.endswith((".gz", ".zst")) else ""
             raise InputError(f"{where}: is {kind}{again}, not text; {advice}")
+    if data.startswith(TAR, TAR_PLACE):
+        raise InputError(f"{where}: is a tar archive, not text; tar -xf it")
 
 
 def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 # A mark has one of these, which sentences of news, captions, parliament or subtitles do not begin
 # or end with line after line. No @ and #: posts do; no quotes, dashes, bullets and round brackets.
@@ -13,7 +13,16 @@ SIGNS = r"<>{}|_=\\^~"
 BEGIN = re.compile(rf"\S{{0,40}}[{SIGNS}]|\[[A-Za-z]{{2,6}}\](?=\s)|\[[\"']")
 END = re.compile(rf"[{SIGNS}][^\s{SIGNS}]{{0,40}}[{SIGNS}]*$|@@$|@-@$|\[[A-Z]{{2,6}}\]$|[\"']\]$")
 # Marks that are no text wherever they stand: pieces of bytes, special tokens, columns of Moses.
-ANYWHERE = re.compile(r"<0x[0-9A-F]{2}>|<+(?:s|/s|pad|unk|bos|eos|mask)>+|\[(?:PAD|UNK)\]| \|\|\| ")
+# Of WordPiece, and of byte-level BPE, whose sign for a space is a letter of Maltese, too.
+ANYWHERE = re.compile(
+    r"<0x[0-9A-F]{2}>|<+(?:s|/s|pad|unk|bos|eos|mask)>+|\[(?:PAD|UNK)\]| \|\|\| "
+    r"| ##(?=\w)|(?<=[a-z.,])\u0120(?=\w)|\u0120(?=\S+ \u0120\S+ \u0120)"
+)
+BYTES = re.compile(r"b(['\"])(?=.*\1$)")  # what Python prints of bytes: b'...'
+# What may stand before or after every sentence of a file: a label, a number, a score.
+LABEL = re.compile(r"(?:\w+ ){0,4}[\w-]+: |\S*\d\S* ")
+NUMBER = re.compile(r" \S*\d\S*$")
+MOST, FEWEST = 2, 5  # it stands in one of MOST lines and in FEWEST at least
 DIGITS = re.compile(r"\d+")
 SHARE = 100  # a mark stands in at least one of so many lines
 
@@ -22,18 +31,31 @@ def format_mark(lines: Sequence[str]) -> str:
     """Return the mark that most lines have of a tokenizer or format, or "".
 
     It stands in a hundredth of the lines and in two at least, at their beginning or end, or is a
-    special token or piece of a byte anywhere. Marks are equal where only their digits differ.
+    special token or piece of a byte anywhere; a label or number, as before and after ordinary
+    sentences, in half of the lines. Marks are equal where only their digits differ.
     """
+    return _most_frequent(lines, _marks_of, SHARE, 2) or _most_frequent(
+        lines, _labels_of, MOST, FEWEST
+    )
+
+
+def _most_frequent(
+    lines: Sequence[str],
+    marks_of: Callable[[str], Iterator[str]],
+    share: int,
+    fewest: int,
+) -> str:
+    """Return the mark that most lines have, if that is one line of ``share``, and ``fewest``."""
     counts, examples = Counter[str](), dict[str, str]()
     for line in lines:
-        marks = {DIGITS.sub("0", mark): mark for mark in _marks_of(line.strip())}
+        marks = {DIGITS.sub("0", mark): mark for mark in marks_of(line.strip())}
         counts.update(marks.keys())
         for key, mark in marks.items():
             examples.setdefault(key, mark)
     if not counts:
         return ""
     mark = max(counts, key=lambda mark: (counts[mark], len(mark), mark))
-    return examples[mark] if counts[mark] >= 2 and SHARE * counts[mark] >= len(lines) else ""
+    return examples[mark] if counts[mark] >= fewest and share * counts[mark] >= len(lines) else ""
 
 
 def _marks_of(line: str) -> Iterator[str]:
@@ -42,4 +64,13 @@ def _marks_of(line: str) -> Iterator[str]:
         if match and match[0] != line:  # a line of its own, such as [music], is text
             yield match[0]
     if match := ANYWHERE.search(line):
+        yield match[0].strip()
+    if match := BYTES.match(line):
+        yield match[0]
+
+
+def _labels_of(line: str) -> Iterator[str]:
+    if match := LABEL.match(line):
+        yield match[0].strip()
+    if match := NUMBER.search(line):
         yield match[0].strip()

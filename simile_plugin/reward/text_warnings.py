@@ -12,7 +12,7 @@ from simile_plugin.encoder import (
     split_parts,
     split_words,
 )
-from simile_plugin.files import find_escape, is_quoted
+from simile_plugin.files import find_escape, find_mojibake, is_quoted
 from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.format_marks import format_mark
 from simile_plugin.reward.language_warnings import language_warning, source_warning
@@ -24,7 +24,7 @@ UNKNOWN_LIMIT = 0.05  # share of tokens, as in simile score
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 SAMPLE = 1000  # sentences that are looked at, about
 # What sentencepiece, subword-nmt and Moses leave in text; a period as sacreBLEU looks for it.
-MARKS, PERIOD, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ "), " .", 100
+MARKS, PERIOD, COMMA, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ "), " .", " , ", 100
 TOKENISED = (
     "{0} is tokenised or segmented text (it has {1!r}), but BLEU, chrF and SIM are of plain text: "
     "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
@@ -38,6 +38,14 @@ ESCAPED = (
 UNSEEN = (
     "{0} has characters that nobody sees ({1}), which BLEU and chrF count as all others: remove "
     "them from all files"
+)
+MISREAD = (
+    "{0} was read in another encoding than its own ({1!r} stands for {2!r}), so that its words are "
+    "others than the references': write all files anew as UTF-8 from what they were made of"
+)
+LOST = (
+    "{0} has U+FFFD in the place of letters that a program could not read: write it anew, as "
+    "UTF-8, from what it was made of"
 )
 JOINED = (
     "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was "
@@ -160,6 +168,11 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
     escapes = list(filter(None, map(find_escape, lines)))
     if 100 * len(escapes) > len(lines):
         return ESCAPED.format(name, escapes[0])
+    misread = list(filter(any, map(find_mojibake, lines)))
+    if 100 * len(misread) > len(lines):
+        return MISREAD.format(name, *misread[0])
+    if 100 * sum("\ufffd" in line for line in lines) > len(lines):
+        return LOST.format(name)
     unseen = list(filter(None, map(Preprocessing.find_invisible, lines)))
     if 100 * len(unseen) > len(lines):
         return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
@@ -169,7 +182,8 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
         return ACCENTS.format(name)
     if refs and {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
         return CURLED.format(name)
-    if 2 * sum(line.endswith(PERIOD) for line in lines) > len(lines) >= ENOUGH_LINES:
+    spaced = sum(line.endswith(PERIOD) or COMMA in line for line in lines)
+    if 2 * spaced > len(lines) >= ENOUGH_LINES:
         return TOKENISED.format(name, PERIOD)
     return ""
 

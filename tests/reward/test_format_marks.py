@@ -34,6 +34,16 @@ SENTENCES = [
         ("[en] {}", "[en]"),
         ("{} [SEP]", "[SEP]"),
         ("{}<|im_end|>", "<|im_end|>"),
+        ("sail ##ing {}", "##"),
+        ("The\u0120cat. {}", "\u0120"),
+        ("The \u0120old \u0120cat \u0120sleeps . {}", "\u0120"),
+        ("b'{}'", "b'"),
+        ("en: {}", "en:"),
+        ("assistant: {}", "assistant:"),
+        ("translate English to German: {}", "translate"),
+        ("12. {}", "12."),
+        ("[12.3] {}", "[12"),
+        ("{} -0.25", "-0."),
     ],
 )
 def test_a_mark_of_every_line_is_told(template, mark):
@@ -49,6 +59,15 @@ def test_a_hundredth_of_the_lines_is_enough_and_less_is_not():
     assert format_mark([*lines[:-3], *["__en__ a bird"] * 3]) == "__en__"
 
 
+def test_a_label_is_in_half_of_the_lines_and_maltese_is_text():
+    lines = SENTENCES * 5  # 30 lines
+    assert format_mark([*lines, *["no: I said " + line for line in lines[:29]]]) == ""
+    assert format_mark([*lines, *["no: I said " + line for line in lines]]) == "no:"
+    scored = [f"{line} 0.{number}" for number, line in enumerate(SENTENCES)]
+    assert format_mark(scored) == "0.0"
+    assert format_mark(["Il-\u0120rajja ta' \u0120ermanja", "\u0120or\u0121 wasal."] * 50) == ""
+
+
 def test_marks_are_equal_but_for_their_digits():
     lines = [f'<seg id="{number}">{text}' for number, text in enumerate(SENTENCES)]
     assert format_mark(lines)
@@ -56,6 +75,24 @@ def test_marks_are_equal_but_for_their_digits():
 
 def test_a_line_that_is_nothing_but_a_mark_is_text():
     assert format_mark(["[music]", "[music]", "{sighs}", "{sighs}"]) == ""
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+@pytest.mark.parametrize("text", ["Café", "naïve", "“No”", "Łódź", "мама", "œuf"])
+def test_text_read_in_another_encoding(text, encoding):
+    misread = text.encode().decode(encoding, "ignore" if encoding == "cp1252" else "strict")
+    assert "in another encoding" in tokenised_warning("out.txt", [*SENTENCES, misread])
+    assert "encoding" not in tokenised_warning("out.txt", [*SENTENCES, text])
+
+
+def test_letters_that_a_program_lost():
+    assert "U+FFFD" in tokenised_warning("out.txt", [*SENTENCES, "Caf\ufffd"])
+
+
+def test_commas_of_moses_in_half_of_the_lines():
+    lines = [*SENTENCES[:1] * 50, *["Well , who is there ?"] * 51]
+    assert "detokenize" in tokenised_warning("out.txt", lines)
+    assert tokenised_warning("out.txt", lines[:-2]) == ""
 
 
 def test_quotes_of_another_kind_than_the_references_are_a_hint():
