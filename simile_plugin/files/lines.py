@@ -57,7 +57,7 @@ def find_mojibake(text: str) -> tuple[str, str]:
 
     (Ã©, é) for instance; two empty strings where there are none.
     """
-    for match in MOJIBAKE.finditer(text):
+    for match in () if text.isascii() else MOJIBAKE.finditer(text):
         try:
             return match[0], bytes(BYTE_OF[character] for character in match[0]).decode()
         except UnicodeDecodeError:
