@@ -19,144 +19,22 @@ from __future__ import annotations
 
 import argparse
 import math
-import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import safetensors.torch
-import torch
-from torch import Tensor
-
-from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoint
 from simile_plugin.files import (
     InputError,
-    Progress,
     as_script,
-    atomic_folder,
-    atomic_write,
     check_outputs,
     check_replaceable,
     refuse_twice,
 )
+from simile_plugin.finetuning import Averager, average_checkpoints, average_folders
 
 # Of the norm of the mean. Seeds are a few hundredths away from it; models that were initialised
 # apart, nearly 1 and more.
 FAR = 0.5
 CONFIG = "config.json"
-
-
-class Averager:
-    """Means of tensors of the same name, and how far each model is from them."""
-
-    def __init__(self, paths: Sequence[str], weights: Sequence[float]) -> None:
-        self.paths, total = paths, math.fsum(weights)
-        self.shares = [weight / total for weight in weights]
-        self.squares, self.deviations = 0.0, [0.0] * len(paths)
-
-    def __call__(self, name: str, tensors: Sequence[Tensor]) -> Tensor:
-        """The weighted mean, in the first's type; what is no floating point number must be equal.
-
-        Raises:
-            InputError: for tensors of different shapes, different integers, NaN or infinity.
-        """
-        first = tensors[0]
-        for path, tensor in zip(self.paths, tensors, strict=True):
-            if tensor.shape != first.shape:
-                raise InputError(
-                    f"{path}: {name} is {tuple(tensor.shape)}, but {tuple(first.shape)} in "
-                    f"{self.paths[0]}; expected models of one architecture and dictionary"
-                )
-            if not first.is_floating_point() and not torch.equal(tensor, first):
-                raise InputError(f"{path}: {name} differs from {self.paths[0]}'s; has no mean")
-            if not bool(torch.isfinite(tensor).all()):
-                raise InputError(
-                    f"{path}: {name} has NaN or infinity in it, expected finite weights; leave the "
-                    "model out"
-                )
-        if not first.is_floating_point():
-            return first
-        doubles = [tensor.double() for tensor in tensors]
-        pairs = zip(self.shares, doubles, strict=True)
-        mean = sum((share * double for share, double in pairs), start=torch.zeros(()))
-        self.squares += float(mean.square().sum())
-        for place, double in enumerate(doubles):
-            self.deviations[place] += float((double - mean).square().sum())
-        return mean.to(first.dtype)
-
-    def distances(self) -> list[float]:
-        """How far each model is from the mean, in norms of the mean."""
-        return [math.sqrt(square / (self.squares or 1.0)) for square in self.deviations]
-
-
-def read_model(path: str) -> dict[str, Any]:
-    """Return :func:`read_checkpoint`'s state; InputError if there is no model in it."""
-    state = read_checkpoint(path)
-    if not isinstance(state.get("model"), dict):
-        raise InputError(f"{path}: not a fairseq checkpoint (no model in it)")
-    return state
-
-
-def check_names(paths: Sequence[str], names: Sequence[set[str]]) -> None:
-    """Raise InputError unless all models have tensors of the same names."""
-    for path, own in zip(paths, names, strict=True):
-        if other := sorted(own ^ names[0]):
-            raise InputError(
-                f"{path}: {other[0]} is in it or in {paths[0]}, not in both; expected models of "
-                "one architecture"
-            )
-
-
-def average_checkpoints(paths: Sequence[str], average: Averager, output: str) -> None:
-    """Write the mean of fairseq checkpoints; the file appears only when it is whole."""
-    allow_fairseq_checkpoints()
-    states = [read_model(path) for path in paths]
-    models = [state["model"] for state in states]
-    check_names(paths, [set(model) for model in models])
-    result, tied = states[0], dict[tuple[Any, ...], Tensor]()
-    with Progress(len(models[0]), "tensor") as bar:
-        for name in list(models[0]):
-            # What embeddings share stays shared, in the file as well.
-            tensors = [model[name] for model in models]
-            key = tuple((one.data_ptr(), one.shape, one.stride()) for one in tensors)
-            if key not in tied:
-                tied[key] = average(name, tensors)
-            result["model"][name] = tied[key]
-            bar.update(1)
-    result["last_optimizer_state"] = None
-    with atomic_write(output, "wb") as stream:
-        torch.save(result, stream)
-
-
-def average_folders(paths: Sequence[str], average: Averager, output: str) -> None:
-    """Write the mean of folders that save_pretrained wrote; the folder appears when it is whole."""
-    folders = [Path(path) for path in paths]
-    files = [sorted(file.name for file in folder.glob("*.safetensors")) for folder in folders]
-    for folder, own in zip(folders, files, strict=True):
-        if not own or not (folder / CONFIG).is_file():
-            raise InputError(
-                f"{folder}: got no {CONFIG} beside *.safetensors; expected a model as "
-                "save_pretrained writes it (of adapters: merge_and_unload() first)"
-            )
-        if own != files[0]:
-            raise InputError(
-                f"{folder}: got {', '.join(own)}, but {folders[0]} has {', '.join(files[0])}; "
-                "expected models saved in the same way"
-            )
-    with atomic_folder(output, CONFIG) as made:
-        for path in folders[0].iterdir():
-            if path.is_file() and path.name not in files[0] and path.suffix not in (".bin", ".pt"):
-                shutil.copy(path, made)
-        for file in files[0]:
-            opened = [safetensors.safe_open(folder / file, "pt") for folder in folders]
-            check_names(paths, [set(one.keys()) for one in opened])
-            with Progress(len(opened[0].keys()), "tensor", file) as bar:
-                means = {}
-                for name in opened[0].keys():
-                    means[name] = average(name, [one.get_tensor(name) for one in opened])
-                    bar.update(1)
-            safetensors.torch.save_file(means, made / file, opened[0].metadata())
 
 
 @as_script

@@ -9,6 +9,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from torch import Tensor
 
 from recipes import average
+from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoint
 
 FIXTURE = Path(__file__).parent / "fixtures/formats-1/risk_checkpoint.pt"
 
@@ -58,8 +59,8 @@ def test_halves_are_averaged_in_full_and_stay_halves(
 def test_fairseq_reads_it_and_how_far_each_is_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    average.allow_fairseq_checkpoints()
-    near, apart = (average.read_checkpoint(str(FIXTURE)) for _ in range(2))
+    allow_fairseq_checkpoints()
+    near, apart = (read_checkpoint(str(FIXTURE)) for _ in range(2))
     for name, tensor in near["model"].items():
         if tensor.is_floating_point():
             near["model"][name] = tensor * 1.1

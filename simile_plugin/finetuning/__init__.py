@@ -11,6 +11,7 @@ from simile_plugin.finetuning.options import FairseqOptions, HuggingFaceOptions,
 from simile_plugin.finetuning.presets import LORA_RATE, PRESETS, PRESETS_HELP
 
 if TYPE_CHECKING:
+    from simile_plugin.finetuning.average import Averager, average_checkpoints, average_folders
     from simile_plugin.finetuning.fairseq import FairseqFinetuning
     from simile_plugin.finetuning.hugging_face import HuggingFaceFinetuning
     from simile_plugin.finetuning.run import check_reward, finetune
@@ -19,19 +20,25 @@ __all__ = [
     "LORA_RATE",
     "PRESETS",
     "PRESETS_HELP",
+    "Averager",
     "FairseqFinetuning",
     "FairseqOptions",
     "HuggingFaceFinetuning",
     "HuggingFaceOptions",
     "Options",
+    "average_checkpoints",
+    "average_folders",
     "check_reward",
     "finetune",
 ]
 
 # A framework is imported where it is asked for: the other one may not be installed.
 MODULES = {
+    "Averager": "average",
     "FairseqFinetuning": "fairseq",
     "HuggingFaceFinetuning": "hugging_face",
+    "average_checkpoints": "average",
+    "average_folders": "average",
     "check_reward": "run",
     "finetune": "run",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import os
@@ -10,19 +11,28 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 from simile_plugin.fairseq_hooks import count_sentences, read_model_flags, written_over
 from simile_plugin.files import InputError, flag_name, locked_folder
-from simile_plugin.finetuning.begun import RECORD, Begun, Setting, digest_of_files
+from simile_plugin.finetuning.average import Averager, average_checkpoints
+from simile_plugin.finetuning.begun import (
+    RECORD,
+    Begun,
+    Setting,
+    digest_of_files,
+    read_record,
+    update_record,
+)
 from simile_plugin.finetuning.fairseq_log import tell
 from simile_plugin.finetuning.options import FairseqOptions
-from simile_plugin.finetuning.story import RunStory, make_story
+from simile_plugin.finetuning.story import RunStory, make_story, say
 from simile_plugin.risk import RiskSettings
 
 LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
+AVERAGE, VALIDATION_LOG = "checkpoint_average.pt", "validation.log"
 DATA_FILES = ("dict.", "train", "valid")
 
 
@@ -42,26 +52,39 @@ class FairseqFinetuning:
         self, options: FairseqOptions, risk: RiskSettings, reward: str, user_dir: str
     ) -> None:
         self.options, self.risk, self.reward, self.user_dir = options, risk, reward, user_dir
+        self.say: Callable[[str], object] = say
         for name, path in (("DATA-BIN", options.data), ("--output", options.output)):
             if ":" in path:  # fairseq would see several folders
                 raise InputError(f"{name}: got {path}, expected a path without ':'")
         if Path(options.output).is_file():
             raise InputError(f"--output: {options.output} is a file, expected a folder; name one")
+        for flag in ("--max-valid-steps", "--valid-subset"):
+            if options.seeds > 1 and flag in options.fairseq_flags:
+                raise InputError(
+                    f"--seeds: got {flag} in --fairseq-flags, but the mean of the seeds is "
+                    "validated on all of DATA-BIN's valid set; leave one of them out"
+                )
+        average = Path(options.output) / AVERAGE
+        if options.seeds > 1 and average.exists() and average.samefile(options.model):
+            raise InputError(
+                f"--output: MLE.pt, {options.model}, is {average}, where the mean of the seeds "
+                "would be; name a new folder"
+            )
         self.model_flags = read_model_flags(options.model, user_dir)
 
-    def train(self, run: Path) -> RunStory:
+    def train(self, run: Path, seed: int) -> RunStory:
         """Train in a folder, or go on there; tell it.
 
         Raises:
             InputError: for input that cannot work, and where fairseq-train fails.
         """
-        options = self.options
+        options = dataclasses.replace(self.options, seed=seed)
         sentences, validation_set = (
             count_sentences(options.data, split) for split in ("train", "valid")
         )
         story = make_story(options, self.risk, sentences, validation_set)
-        story.say(f"model       {options.model} ({self.model_flags[0].removeprefix('--arch=')})")
-        story.say(f"{story.plan()}\nlog         {run / LOG}\n")
+        self.say(f"model       {options.model} ({self.model_flags[0].removeprefix('--arch=')})")
+        self.say(f"{story.plan()}\nlog         {run / LOG}\n")
         flags = [options.data, f"--user-dir={self.user_dir}", *self.model_flags]
         flags += fairseq_flags(options, self.risk, story.updates, bool(story.validation_set))
         refuse_foreign_checkpoints(run, options.model)
@@ -70,8 +93,47 @@ class FairseqFinetuning:
             begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
             begun.check(settings)
             begun.note(settings)
-            train(run, options.model, flags, story, lock)
+            if read_record(run).get("ended", 0) < story.updates or not begun.before:
+                train(run, options.model, flags, story, lock)
+                update_record(run, ended=story.updates)
+            else:
+                tell_earlier(story, run / LOG)
         return story
+
+    def model(self, run: Path, validated: bool) -> Path:
+        """Return where a training leaves its model, the best by validation if there were any."""
+        return run / (BEST if validated else LAST)
+
+    def average(self, models: Sequence[Path], run: Path) -> Path:
+        """Write the mean of models into a folder, and return where it is."""
+        average_checkpoints(paths := [*map(str, models)], Averager(paths), str(run / AVERAGE))
+        return run / AVERAGE
+
+    def validate(self, model: Path, run: Path) -> dict[str, float]:
+        """Return the metrics of a model on the validation set, by fairseq-validate.
+
+        Raises:
+            InputError: where fairseq-validate fails, with its last line.
+        """
+        options = self.options
+        task = value_of(shlex.split(options.fairseq_flags), "--task", "translation")
+        command = [
+            *(sys.executable, "-m", "fairseq_cli.validate", options.data, f"--path={model}"),
+            *(f"--user-dir={self.user_dir}", f"--batch-size={options.batch_size}"),
+            *("--required-batch-size-multiple=1", "--log-format=json", f"--task={task}"),
+            *["--fp16"] * options.fp16,
+        ]
+        story, log = make_story(options, self.risk, 0, 0), run / VALIDATION_LOG
+        story.say = str  # it prints nothing
+        with log.open("w", encoding="utf-8") as stream:
+            last, status = run_fairseq(command, story, stream)
+        if status or not story.validations:
+            raise InputError(f"{_without_name(last)} (all of it: {log})")
+        return next(iter(story.validations.values()))
+
+    def next_steps(self, model: Path, runs: Sequence[Path]) -> str:
+        """Return the commands that translate the test set, and compare."""
+        return next_steps(self.options, model, [run / LOG for run in runs])
 
     def _settings(self, flags: Sequence[str]) -> dict[str, Setting]:
         """Return what a run is begun with.
@@ -109,8 +171,14 @@ class FairseqFinetuning:
         if not story.validations:
             return f"no validation set: {run / LAST} is the model after update {story.done:,}"
         best = story.best()
+        where = f"{run / BEST}: best BLEU on validation, update {best}"
+        if best == 0:
+            where = (
+                f"no validation was better: {run / BEST} is the model of {self.options.model}\n"
+                "docs/how-to/bleu-falls.md says what to try"
+            )
         table = f"on the validation set:\n{story.table('before', best)}\n"
-        return f"{table}\n{next_steps(self.options, run / BEST, run / LOG, best)}"
+        return f"{table}\n{where}\n{self.next_steps(run / BEST, [run])}"
 
 
 def refuse_foreign_checkpoints(run: Path, checkpoint: str) -> None:
@@ -196,11 +264,34 @@ def train(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory, loc
     command = [sys.executable, "-m", "fairseq_cli.train", *flags, "--log-format=json"]
     command += [f"--save-dir={run}", f"--finetune-from-model={checkpoint}"]
     log, goes_on = run / LOG, (run / LAST).exists()
-    if goes_on and log.exists():
+    if goes_on:
+        tell_earlier(story, log)
+    with log.open("a" if goes_on else "w", encoding="utf-8") as stream:
+        last, status = run_fairseq(command, story, stream, lock)
+    if status:
+        raise InputError(f"{_without_name(last)} (all of it: {log})")
+
+
+def tell_earlier(story: RunStory, log: Path) -> None:
+    """Tell what a training did before it was stopped, or ended, from its log."""
+    if log.exists():
         tell(story, log.read_text(encoding="utf-8", errors="replace").splitlines(), live=False)
-        story.earlier = story.done
+    story.earlier = story.done
+
+
+def run_fairseq(
+    command: Sequence[str], story: RunStory, stream: TextIO, lock: int | None = None
+) -> tuple[str, int]:
+    """Run a program of fairseq until it ends, and tell a story of what it prints.
+
+    Args:
+        stream: gets all that it prints.
+        lock: of a folder, held by the program, too.
+
+    Returns:
+        its last line, and its exit status.
+    """
     with contextlib.ExitStack() as stack:
-        stream = stack.enter_context(log.open("a" if goes_on else "w", encoding="utf-8"))
         # Threads that spin while they wait for each other crawl where anything else runs.
         environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONWARNINGS": "ignore"}
         process = stack.enter_context(
@@ -212,30 +303,28 @@ def train(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory, loc
                 encoding="utf-8",
                 errors="replace",
                 env=environment,
-                pass_fds=[lock],
+                pass_fds=[] if lock is None else [lock],
             )
         )
         stack.callback(process.terminate)  # where this process is interrupted
         assert process.stdout is not None
         last = tell(story, (_kept(line, stream) for line in process.stdout), live=True)
-        if process.wait():
-            raise InputError(f"{re.sub(r'^[^ ]*: error: ', '', last)} (all of it: {log})")
+        return last, process.wait()
 
 
-def _kept(line: str, stream: Any) -> str:
+def _without_name(last: str) -> str:
+    """Return fairseq's last line without the name of its program."""
+    return re.sub(r"^[^ ]*: error: ", "", last)
+
+
+def _kept(line: str, stream: TextIO) -> str:
     stream.write(line)
     stream.flush()
     return line.rstrip("\n")
 
 
-def next_steps(options: FairseqOptions, model: Path, log: Path, best: int) -> str:
-    """Return where the model is, and the commands that translate the test set and compare."""
-    lines = [f"{model}: best BLEU on validation, update {best}"]
-    if best == 0:
-        lines = [
-            f"no validation was better: {model} is the model of {options.model}",
-            "docs/how-to/bleu-falls.md says what to try",
-        ]
+def next_steps(options: FairseqOptions, model: Path, logs: Sequence[Path]) -> str:
+    """Return the commands that translate the test set by a model, and compare."""
     split = "test" if [*Path(options.data).glob("test.*.idx")] else "valid"
     dictionary = next(Path(options.data).glob("dict.*.txt"), None)
     joined = dictionary is not None and "\u2581" in dictionary.read_text("utf-8", "replace")[:20000]
@@ -244,6 +333,6 @@ def next_steps(options: FairseqOptions, model: Path, log: Path, best: int) -> st
         *("--gen-subset", split, "--beam", "5", "--required-batch-size-multiple", "1"),
         *("--remove-bpe", "sentencepiece" if joined else "subword_nmt"),
     ]
-    lines += ["next:", f'  {shlex.join(words)} --user-dir "$(simile user-dir)" >{split}.log']
-    curve = shlex.quote(f"{options.preset}={log}")
+    lines = ["next:", f'  {shlex.join(words)} --user-dir "$(simile user-dir)" >{split}.log']
+    curve = shlex.quote(f"{options.preset}={','.join(map(str, logs))}")
     return "\n".join([*lines, f"  simile report --log {curve} --html report.html"])

@@ -7,12 +7,14 @@ import dataclasses
 import errno
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainerCallback, set_seed
+from transformers import TrainerCallback, TrainerState, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME
 
@@ -22,9 +24,10 @@ from simile_plugin.files import (
     locked_folder,
     refuse_overwriting_input,
 )
-from simile_plugin.finetuning.begun import Begun, Setting
+from simile_plugin.finetuning.average import Averager, average_folders
+from simile_plugin.finetuning.begun import Begun, Setting, read_record, update_record
 from simile_plugin.finetuning.options import HuggingFaceOptions
-from simile_plugin.finetuning.story import RunStory, make_story
+from simile_plugin.finetuning.story import RunStory, make_story, say
 from simile_plugin.hugging_face import (
     Pairs,
     SimileRiskArguments,
@@ -42,6 +45,7 @@ from simile_plugin.risk import RiskSettings
 logger = logging.getLogger(__name__)
 
 ADAPTER = "adapter"  # folder within a run of adapters by themselves
+AVERAGE = "average"  # folder within a run of several seeds
 
 
 class HuggingFaceFinetuning:
@@ -57,6 +61,9 @@ class HuggingFaceFinetuning:
 
     def __init__(self, options: HuggingFaceOptions, risk: RiskSettings, reward: str) -> None:
         self.options, self.risk, self.reward = options, risk, reward
+        # torchrun numbers its processes; the first one talks.
+        first = os.environ.get("RANK", "0") == "0"
+        self.say: Callable[[str], object] = say if first else str
         files = [(path, "--train") for path in options.train]
         files += [(path, "--valid") for path in options.valid or ()]
         if options.monolingual:
@@ -65,7 +72,7 @@ class HuggingFaceFinetuning:
         inputs = [options.model, *(path for path, _ in files), *filter(None, [risk.simile_encoder])]
         refuse_overwriting_input(options.output, inputs)
 
-    def train(self, run: Path) -> RunStory:
+    def train(self, run: Path, seed: int) -> RunStory:
         """Train in a folder, or go on there where a killed run ended; tell it and save.
 
         With validations, what is saved is the best model by them, that of MODEL where none was
@@ -75,7 +82,7 @@ class HuggingFaceFinetuning:
         Raises:
             InputError: for input that cannot work, and a full disk.
         """
-        args = self._arguments(run)
+        args = self._arguments(run, seed)
         with contextlib.ExitStack() as stack:
             stack.enter_context(full_disk_told(run))
             last = last_checkpoint(run)
@@ -86,7 +93,7 @@ class HuggingFaceFinetuning:
                 stack.enter_context(locked_folder(run))
             return self._train(args, run, last)
 
-    def _arguments(self, run: Path) -> SimileRiskArguments:
+    def _arguments(self, run: Path, seed: int) -> SimileRiskArguments:
         options = self.options
         return SimileRiskArguments(
             output_dir=str(run),
@@ -106,7 +113,7 @@ class HuggingFaceFinetuning:
             metric_for_best_model="bleu",
             greater_is_better=True,
             logging_steps=options.log_interval,
-            seed=options.seed,
+            seed=seed,
             bf16=options.bf16,
             fp16=options.fp16,
             use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
@@ -122,7 +129,7 @@ class HuggingFaceFinetuning:
         train, valid, more = files["--train"], files["--valid"], files["--monolingual"]
         assert train is not None
         begun = Begun(run, last is not None)
-        settings = self._settings(model, files)
+        settings = self._settings(model, files, args.seed)
         if rate := begun.before.get("--learning-rate"):  # which a run that goes on keeps
             settings["--learning-rate"] = Setting(rate)
         begun.check(settings)
@@ -135,10 +142,13 @@ class HuggingFaceFinetuning:
             options, learning_rate=float(settings["--learning-rate"].value)
         )
         validation_set = 0 if valid is None else len(valid)
-        first = args.process_index == 0
-        story = make_story(planned, self.risk, sentences, validation_set, tell=first)
+        story = make_story(planned, self.risk, sentences, validation_set)
+        story.say = self.say
         story.say(f"model       {options.model}\n{story.plan()}\n")
         args.max_steps = story.updates
+        if begun.before and read_record(run).get("ended", 0) >= story.updates:
+            StoryCallback(story).tell_earlier(run)
+            return story
         if options.lora:
             model = with_adapters(model, options.model, options.lora)
         trainer = SimileRiskTrainer(
@@ -165,7 +175,43 @@ class HuggingFaceFinetuning:
             self._save(trainer, run)
             raise InputError(f"{error}; {run} has the best model by validation") from error
         self._save(trainer, run)
+        if args.process_index == 0:
+            update_record(run, ended=story.updates)
         return story
+
+    def model(self, run: Path, validated: bool) -> Path:
+        """Return where a training leaves its model, the best by validation if there were any."""
+        return run
+
+    def average(self, models: Sequence[Path], run: Path) -> Path:
+        """Write the mean of models into a folder, and return where it is."""
+        mean = run / AVERAGE
+        args = self._arguments(mean, self.options.seed)
+        with args.main_process_first(desc="average"):
+            if args.process_index == 0:
+                paths = [*map(str, models)]
+                average_folders(paths, Averager(paths), str(mean))
+        return mean
+
+    def validate(self, model: Path, run: Path) -> dict[str, float]:
+        """Return the metrics of a model on the validation set, as a training has them."""
+        options = dataclasses.replace(self.options, model=str(model))
+        loaded, tokenizer = load(options.model, options.source_lang, options.target_lang)
+        args = self._arguments(run / AVERAGE, options.seed)
+        trainer = SimileRiskTrainer(
+            loaded,
+            args,
+            processing_class=tokenizer,
+            eval_dataset=self._read_files(loaded, tokenizer)["--valid"],
+        )
+        trainer.remove_callback(PrinterCallback)
+        metrics = trainer.evaluate()
+        return {name.removeprefix("eval_"): value for name, value in metrics.items()}
+
+    def next_steps(self, model: Path, runs: Sequence[Path]) -> str:
+        """Return how the model is used; its path is the last line."""
+        text = "next: AutoModelForSeq2SeqLM.from_pretrained loads this folder as any other:"
+        return f"{text}\n{model}"
 
     def _load(self) -> tuple[Any, Any]:
         options = self.options
@@ -188,7 +234,9 @@ class HuggingFaceFinetuning:
             for flag, paths in given.items()
         }
 
-    def _settings(self, model: Any, files: Mapping[str, Pairs | None]) -> dict[str, Setting]:
+    def _settings(
+        self, model: Any, files: Mapping[str, Pairs | None], seed: int
+    ) -> dict[str, Setting]:
         """Return what a run is begun with; files and the model by their content."""
         options = self.options
         settings = {
@@ -200,7 +248,7 @@ class HuggingFaceFinetuning:
             "--prefix": Setting(options.prefix),
             "--monolingual-share": Setting(str(options.monolingual_share)),
             "--max-length": Setting(str(options.max_length), binding=False),
-            "--seed": Setting(str(options.seed), binding=False),
+            "--seed": Setting(str(seed), binding=False),
             "--learning-rate": Setting(str(options.learning_rate)),
         }
         for flag, pairs in files.items():
@@ -242,8 +290,7 @@ class HuggingFaceFinetuning:
                 else f"no validation was better than {self.options.model} itself: {run} holds that "
                 "model as it was; docs/how-to/bleu-falls.md says what to try"
             )
-        lines.append("next: AutoModelForSeq2SeqLM.from_pretrained loads this folder as any other:")
-        return "\n".join([*lines, str(run)])
+        return "\n".join([*lines, self.next_steps(run, [run])])
 
 
 class StoryCallback(TrainerCallback):
@@ -256,8 +303,13 @@ class StoryCallback(TrainerCallback):
         """Tell the validations that a run which goes on has had."""
         for logged in state.log_history:
             self._tell(logged["step"], logged)
-        self.story.earlier = state.global_step
+        self.story.done = self.story.earlier = state.global_step
         self.story.begin()
+
+    def tell_earlier(self, run: Path) -> None:
+        """Tell a training that has ended, from what its folder keeps of it."""
+        state = TrainerState.load_from_json(str(run / TRAINER_STATE_NAME))
+        self.on_train_begin(None, state, None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Count an update."""

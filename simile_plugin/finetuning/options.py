@@ -37,6 +37,12 @@ class Options:
     )
     log_interval: int = training("updates between log lines", 10, range=COUNT)
     seed: int = training("of shuffling, dropout and sampling", 1, range=SEED)
+    seeds: int = training(
+        "trainings, by --seed and the seeds after it, one after the other in RUN/seed.K; the mean "
+        "of their weights is one model, as fast as each",
+        1,
+        range=COUNT,
+    )
     bf16: bool = training("mixed precision", False)
     fp16: bool = training("mixed precision, with a loss scale", False)
 

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
-from simile_plugin.finetuning.options import Options
+from simile_plugin.finetuning.framework import Finetuning
+from simile_plugin.finetuning.seeds import finetune_seeds
 from simile_plugin.finetuning.story import RunStory
 from simile_plugin.reward import Reward
 from simile_plugin.risk import RiskSettings, check_settings, read_control
-
-
-class Finetuning(Protocol):
-    """What a framework does in a fine-tuning."""
-
-    @property
-    def options(self) -> Options:
-        """The flags, as given."""
-
-    def train(self, run: Path) -> RunStory:
-        """Train in a folder, or go on there; tell it, and leave its best model there."""
-
-    def end(self, story: RunStory, run: Path) -> str:
-        """Return what is said where a training has ended: its model, and what to do next."""
 
 
 def check_reward(risk: RiskSettings) -> str:
@@ -48,12 +34,21 @@ def finetune(finetuning: Finetuning) -> None:
     Raises:
         InputError: for input that cannot work.
     """
-    run = Path(finetuning.options.output)
-    story = finetuning.train(run)
+    options = finetuning.options
+    if options.seeds > 1:
+        finetune_seeds(finetuning)
+        return
+    run = Path(options.output)
+    story = finetuning.train(run, options.seed)
     if not story.trained:
-        story.say(
-            f"nothing was trained: {run} has its {story.updates:,} updates; for more give "
-            "--max-updates, for another training another --output"
-        )
+        finetuning.say(nothing_trained(run, story))
     if last := finetuning.end(story, run):
-        story.say(f"\n{last}")
+        finetuning.say(f"\n{last}")
+
+
+def nothing_trained(run: Path, story: RunStory) -> str:
+    """Return why a command that was repeated trained nothing, and what to do for more."""
+    return (
+        f"nothing was trained: {run} has its {story.updates:,} updates; for more give "
+        "--max-updates, for another training another --output"
+    )

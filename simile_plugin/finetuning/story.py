@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,11 @@ COLUMNS = (
     ("length_ratio", "length", "8.3f", "+8.3f"),
     ("repetition", "repeats", "8.2%", "+8.2%"),
 )
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
 
 
 @dataclass
@@ -51,7 +55,7 @@ class RunStory:
     rate: str
     interval: int
     validation_set: int
-    say: Callable[[str], object] = print
+    say: Callable[[str], object] = say
     now: Callable[[], float] = time.monotonic
     validations: dict[int, dict[str, float]] = field(default_factory=dict)
     done: int = 0  # updates
@@ -101,10 +105,10 @@ class RunStory:
             self._validating.append(lap)
         self.done = number
         if not self.validations:
-            self.say(" update" + "".join(f"{title:>9}" for _, title, *_ in self._columns(metrics)))
+            self.say(" update" + "".join(f"{title:>9}" for _, title, *_ in columns_of(metrics)))
         self.validations[number] = dict(metrics)
         left = f"   {self.left()} left" if self._measured and number < self.updates else ""
-        self.say(f"{number:7,}{self._numbers(metrics)}{left}")
+        self.say(f"{number:7,}{numbers_of(metrics)}{left}")
 
     def left(self) -> str:
         """Return the time that updates and validations still take, in words."""
@@ -130,25 +134,28 @@ class RunStory:
 
     def table(self, before: str, chosen: int) -> str:
         """Return the validation before the first update, the chosen one, and what changed."""
-        first, last = self.validations[min(self.validations)], self.validations[chosen]
-        columns = self._columns(first)
-        name = f"update {chosen:,}"
-        width = max(len(before), len(name), len("difference"))
-        change = "".join(f" {last[key] - first[key]:{sign}}" for key, _, _, sign in columns)
-        return "\n".join(
-            (
-                " " * width + "".join(f"{title:>9}" for _, title, *_ in columns),
-                f"{before:<{width}}{self._numbers(first)}",
-                f"{name:<{width}}{self._numbers(last)}",
-                f"{'difference':<{width}}{change}",
-            )
-        )
+        first = self.validations[min(self.validations)]
+        return validation_table({before: first, f"update {chosen:,}": self.validations[chosen]})
 
-    def _columns(self, metrics: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
-        return [column for column in COLUMNS if column[0] in metrics]
 
-    def _numbers(self, metrics: Mapping[str, float]) -> str:
-        return "".join(f" {metrics[key]:{form}}" for key, _, form, _ in self._columns(metrics))
+def validation_table(rows: Mapping[str, Mapping[str, float]]) -> str:
+    """Return validations, a line each, and the difference of the last one from the first."""
+    names, (first, *_, last) = [*rows, "difference"], rows.values()
+    columns, width = columns_of(first), max(map(len, names))
+    change = "".join(f" {last[key] - first[key]:{sign}}" for key, _, _, sign in columns)
+    lines = [" " * width + "".join(f"{title:>9}" for _, title, *_ in columns)]
+    lines += [f"{name:<{width}}{numbers_of(metrics)}" for name, metrics in rows.items()]
+    return "\n".join([*lines, f"{names[-1]:<{width}}{change}"])
+
+
+def columns_of(metrics: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
+    """Return those of COLUMNS that a validation has."""
+    return [column for column in COLUMNS if column[0] in metrics]
+
+
+def numbers_of(metrics: Mapping[str, float]) -> str:
+    """Return the numbers of a validation under the titles of its columns."""
+    return "".join(f" {metrics[key]:{form}}" for key, _, form, _ in columns_of(metrics))
 
 
 def in_words(seconds: float) -> str:
@@ -159,12 +166,9 @@ def in_words(seconds: float) -> str:
 
 
 def make_story(
-    options: Options, risk: RiskSettings, sentences: int, validation_set: int, tell: bool = True
+    options: Options, risk: RiskSettings, sentences: int, validation_set: int
 ) -> RunStory:
-    """Return the plan of a run, ready to tell it, from the numbers of its sentence pairs.
-
-    tell: False for a process beside the first one, which says nothing.
-    """
+    """Return the plan of a run, ready to tell it, from the numbers of its sentence pairs."""
     batch = options.batch_size * options.update_freq
     falling = " falling to 0" if options.schedule == "linear" else ", constant"
     return RunStory(
@@ -176,5 +180,4 @@ def make_story(
         rate=f"{options.learning_rate:g}{falling}",
         interval=options.valid_interval,
         validation_set=validation_set,
-        say=functools.partial(print, flush=True) if tell else lambda line: None,
     )

@@ -133,6 +133,29 @@ def test_a_finished_run_is_not_trained_any_further(command, tmp_path):
     assert json.loads((tmp_path / "tuned/trainer_state.json").read_text())["global_step"] == 1
 
 
+def test_the_mean_of_two_seeds(command, tmp_path, capsys, monkeypatch):
+    validate_as(monkeypatch, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 2.75)
+    assert main([*command, "--seeds", "2"]) == 0
+    told, mean = capsys.readouterr().out, tmp_path / "tuned/average"
+    assert f"use {mean}, the mean: BLEU 2.75" not in told  # below the seeds' average of 3
+    assert (
+        f"use {tmp_path / 'tuned/seed.1'}: BLEU 3.00; the mean has 2.75, below the seeds'" in told
+    )
+    assert told.splitlines()[-1] == str(tmp_path / "tuned/seed.1")
+    folders = (tmp_path / "tuned/seed.1", tmp_path / "tuned/seed.2", mean)
+    one, other, average = (load_file(folder / "model.safetensors") for folder in folders)
+    assert all(torch.allclose(average[k], (one[k] + other[k]) / 2) for k in average)
+    assert any(not one[k].equal(other[k]) for k in average)
+    AutoModelForSeq2SeqLM.from_pretrained(mean)
+    before = (tmp_path / "tuned/seed.2/model.safetensors").stat().st_mtime_ns
+    validate_as(monkeypatch, 3.5)
+    assert main([*command, "--seeds", "2"]) == 0
+    told = capsys.readouterr().out
+    assert f"done before: {tmp_path / 'tuned/seed.2'} has its 2 updates" in told
+    assert (tmp_path / "tuned/seed.2/model.safetensors").stat().st_mtime_ns == before
+    assert f"use {mean}, the mean: BLEU 3.50, where the seeds have 3.00 on average" in told
+
+
 def test_two_trainings_in_one_folder(command, tmp_path, capsys):
     (tmp_path / "tuned").mkdir()
     with locked_folder(tmp_path / "tuned"):  # as another process would

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from recipes.reliability.trainings import Trainings
 from simile_plugin.cli import _finetuning, finetune, main
@@ -133,6 +134,36 @@ def test_without_a_validation_set_the_model_is_named(
     assert (
         f"nothing was trained: {output} has its 7 updates" in run([*command, "7"], trainings).stdout
     )
+
+
+def test_the_mean_of_two_seeds(command: list[str], trainings: Trainings, tmp_path: Path) -> None:
+    output = tmp_path / "tuned"
+    command[7] = str(output)
+    seeds = [*command, "2", "--seeds", "2"]
+    done = run(seeds, trainings)
+    assert done.returncode == 0, done.stderr + done.stdout
+    mean = output / "checkpoint_average.pt"
+    states = [
+        torch.load(path, weights_only=False)["model"]
+        for path in (*(output / f"seed.{k}" / "checkpoint_best.pt" for k in (1, 2)), mean)
+    ]
+    for name, weights in states[2].items():
+        assert torch.allclose(weights, (states[0][name] + states[1][name]) / 2)
+    assert f"validating {mean}, the mean of their weights" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines()]
+    table = [row for row in rows if row[:1] == ["before"] or row[:3] == ["mean", "of", "weights"]]
+    assert [len(row) for row in table] == [7, 9]
+    assert "fairseq-generate bin --path " in done.stdout
+    before = content_of(output / "seed.2")
+    again = run(seeds, trainings)
+    assert again.returncode == 0, again.stderr
+    assert f"done before: {output / 'seed.2'} has its 2 updates" in again.stdout
+    assert content_of(output / "seed.2") == before
+    alone = run([*command, "2"], trainings)
+    assert alone.returncode == 2
+    assert f"{mean} is not of a run of simile finetune" in alone.stderr
+    refused = run([*seeds, "--fairseq-flags=--max-valid-steps=1"], trainings)
+    assert "--seeds: got --max-valid-steps in --fairseq-flags" in refused.stderr
 
 
 def test_flags_go_before_the_presets() -> None:
