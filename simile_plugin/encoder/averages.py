@@ -27,12 +27,12 @@ class Composer(nn.Module):
 
     @property
     def is_mean(self) -> bool:
-        """Whether the vector is the mean and nothing more."""
+        """True where the vector is the mean and nothing more."""
         return type(self) is Average
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `config.json` says of it beside the kind; make_composer takes it back."""
+        """Settings beside the kind, as in `config.json`; make_composer takes them."""
         return {}
 
     def forward(self, weight: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
@@ -47,13 +47,14 @@ class Composer(nn.Module):
 
 
 class Average(Composer):
-    """A function of mean embeddings; this one is the mean itself (SP, WORD, TRIGRAM)."""
+    """The mean of the embeddings (SP, WORD, TRIGRAM); subclasses are functions of means."""
 
     def __init__(self, kind: str, dim: int) -> None:
         super().__init__()
         self.kind, self.dim = kind, dim
 
     def forward(self, weight: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
+        """Return sentence vectors (U, D), as Composer.forward."""
         bags = self.bags(ids, starts)
         means = F.embedding_bag(ids, weight, bags, mode="mean")
         return self.of_means(means, torch.diff(bags, append=bags.new_full((1,), len(ids))))
@@ -62,20 +63,20 @@ class Average(Composer):
         """Return sentence vectors (U, D).
 
         Args:
-            means: of the bags, zero for one without a token.
+            means: of the bags; an empty bag has mean zero.
             lengths: tokens of each bag.
         """
         return means
 
     def bags(self, ids: Tensor, starts: Tensor) -> Tensor:
-        """Return where each bag begins whose mean is asked for: every sentence is one."""
+        """Return the start of each bag of which `of_means` needs the mean: of each sentence."""
         return starts
 
 
 class Mixture(Average):
     """Sum, or concatenation, of the vectors of several bags of tokens of one sentence.
 
-    Its tokens are those of a MixedTokenizer; the mean of each part's is a bag of its own.
+    Its tokens are those of a MixedTokenizer; the tokens of each part are a bag.
 
     Args:
         parts: composer of each part.
@@ -94,9 +95,11 @@ class Mixture(Average):
 
     @property
     def settings(self) -> dict[str, Any]:
+        """The mix."""
         return {"mix": self.mix}
 
     def of_means(self, means: Tensor, lengths: Tensor) -> Tensor:
+        """Return sentence vectors (U, D) of the parts' bags in turn, (U * parts, E)."""
         count = len(self.parts)
         vectors = [
             part.of_means(means[number::count], lengths[number::count])  # type: ignore[operator]
@@ -105,10 +108,10 @@ class Mixture(Average):
         return torch.cat(vectors, 1) if self.mix == "concat" else torch.stack(vectors).sum(0)
 
     def bags(self, ids: Tensor, starts: Tensor) -> Tensor:
-        """Return where the bags (U * parts,) begin: all of the first sentence, of the second."""
-        # Training asks on the CPU, wherever the weights are.
+        """Return the starts of the bags (U * parts,): the first sentence's parts, the second's."""
+        # In training ids are on the CPU, whatever the device of the weights.
         part_of = torch.bucketize(ids, self.bounds.to(ids.device), right=True)
-        # before[n][i]: tokens of parts below n among the first i. A part's bag begins behind them.
+        # before[n][i]: tokens of parts below n among the first i. They precede a part's bag.
         before = [F.pad((part_of < number).cumsum(0), (1, 0)) for number in range(len(self.parts))]
         ends = torch.cat([starts[1:], starts.new_tensor([len(ids)])])
         return torch.stack([starts + count[ends] - count[starts] for count in before], 1).flatten()
@@ -121,7 +124,7 @@ def make_composer(
 
     Args:
         dim: of the embeddings.
-        settings: "mix" of a mixture; those of other kinds are theirs.
+        settings: "mix" of a mixture; other kinds have settings that their `make` reads.
         sizes: number of ids of each part of a mixture.
 
     Raises:

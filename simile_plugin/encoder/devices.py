@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 def to_device(values: Tensor | NDArray[np.generic], device: torch.device) -> Tensor:
-    """Tensors or arrays on a device, without waiting for what it has to do before.
+    """Return a tensor or array on a device, without waiting for the device.
 
-    A plain copy to a GPU waits until the GPU has done all that it was asked for, and the GPU then
-    waits for its next work. Only page-locked memory is copied without.
+    A plain copy to a GPU waits until the GPU has finished its queue, and the GPU then waits for
+    its next work. Only page-locked memory is copied asynchronously.
     """
     held = torch.as_tensor(values)
     if held.device.type != "cpu":

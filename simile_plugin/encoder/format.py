@@ -1,9 +1,9 @@
 """The encoder folder: ``config.json``, ``encoder.safetensors`` and the tokeniser's file.
 
 That is ``sentencepiece.model``, or ``vocabulary.json`` of words or n-grams. A folder of kind "sp"
-is of format version 1 if its preprocessing is that of the oldest versions, other kinds of 2; what
-drops invisible characters is of 3. One of two languages is of 4: beside its own files, those of the
-target, it has ``source/``, the encoder folder that reads sources, and ``source.safetensors``.
+is of format version 1 if its preprocessing is that of the oldest versions, other kinds of 2; if it
+drops invisible characters, of 3. The folder of two languages is of 4: beside the files of the
+target it has ``source/``, the encoder folder that reads sources, and ``source.safetensors``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def load_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Rewa
 
 
 def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> Encoder:
-    """Read an encoder folder of ours and check its parts against each other."""
+    """Read an encoder folder of this package, and check its parts against each other."""
     root = folder_of(folder)
     if not root.is_dir():
         raise InputError(
@@ -132,7 +132,7 @@ def load_own_encoder(folder: str | Path, device: torch.device | str = "cpu") -> 
 
 
 def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
-    """Read what a folder of two languages has beside the target's encoder."""
+    """Read the source side of a folder of two languages."""
     source = load_own_encoder(root / SOURCE)
     _check_there(root, SOURCE_TENSORS)
     tensors = _read_tensors(root / SOURCE_TENSORS)
@@ -143,20 +143,20 @@ def _read_source(root: Path, facts: Any, encoder: Encoder) -> SourceSide:
         raise InputError(f"{root / SOURCE_TENSORS}: got tensors {shapes}, expected {expected}")
     numbers = ("length_ratio", "usual_copies", "usual_odds")
     try:
-        found = [float(facts[name]) for name in numbers]
+        values = [float(facts[name]) for name in numbers]
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{root / CONFIG}: source: got {facts!r}, expected numbers {', '.join(numbers)}"
         ) from error
-    return SourceSide(source, pieces, tensors["mean"], tensors["log_probs"], *found)
+    return SourceSide(source, pieces, tensors["mean"], tensors["log_probs"], *values)
 
 
 def folder_of(folder: str | Path) -> Path:
-    """Return the folder that is meant by a name, unless there is one of that name.
+    """Return the folder of a named encoder; an existing folder of that name comes first.
 
     Args:
-        folder: or default, the English encoder that comes with the package, or minilm,
-            all-MiniLM-L6-v2 (English; Wang et al. 2020) in a package of its own.
+        folder: a folder, or default, the English encoder that comes with the package, or minilm,
+            all-MiniLM-L6-v2 (English; Wang et al. 2020), from the package MINILM_PACKAGE.
 
     Raises:
         InputError: for minilm without that package.
@@ -165,13 +165,13 @@ def folder_of(folder: str | Path) -> Path:
         return Path(folder)
     if str(folder) == DEFAULT:
         return OURS
-    found = find_spec(MINILM_PACKAGE.replace("-", "_"))
-    if found is None or found.origin is None:
+    spec = find_spec(MINILM_PACKAGE.replace("-", "_"))
+    if spec is None or spec.origin is None:
         raise InputError(
             f"encoder {MINILM}: needs its package: pip install {MINILM_PACKAGE} "
             "sentence-transformers"
         )
-    return Path(found.origin).parent / "model"
+    return Path(spec.origin).parent / "model"
 
 
 def _check_there(root: Path, name: str) -> None:
@@ -180,7 +180,7 @@ def _check_there(root: Path, name: str) -> None:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """``config.json`` with every key that is needed, of the right type."""
+    """Return ``config.json`` with every key that is needed, of the right type."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -206,7 +206,7 @@ def _read_config(path: Path) -> dict[str, Any]:
             raise InputError(f"{path}: {key}: got {config.get(key)!r}, expected {of_type.__name__}")
     if not isinstance(config.get("training", {}), dict):
         raise InputError(f"{path}: training: got {config['training']!r}, expected dict")
-    # What format version 1 leaves out.
+    # Keys that format version 1 leaves out.
     config = {"tokens": "sp", "embedding_dim": config["dim"], "composer": {}, **config}
     if config["tokens"] not in possible:
         raise InputError(
@@ -217,7 +217,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _read_tensors(path: Path, shape: tuple[int, int] | None = None) -> dict[str, torch.Tensor]:
-    """All tensors; the embedding table, if there is one, is checked against the config's shape."""
+    """Return all tensors; raise InputError for embeddings of another shape than the config's."""
     try:
         tensors = load(path.read_bytes())
     except SafetensorError as error:

@@ -20,7 +20,7 @@ class Kind:
     Attributes:
         tokens: names of the tokens it can read, see tokens.TOKENS; the first is the default.
         make: embedding length and settings -> its Composer; None for the average.
-        mixes: whether it can be a part of a mixture, which adds vectors of bags of tokens.
+        mixes: True if it can be a part of a mixture, which adds vectors of bags of tokens.
     """
 
     tokens: tuple[str, ...]
@@ -30,14 +30,14 @@ class Kind:
 
 KINDS = {name: Kind((name,)) for name in ("sp", "word", "trigram")}
 PACKAGE_KINDS = tuple(KINDS)
-# Where kinds outside the package are found: the module that the user names, which calls
-# register_kind, and installed entry points, the name of each a kind and its object a Kind.
+# Kinds outside the package come from the module that the user names, which calls register_kind,
+# and from installed entry points, named as the kind, whose object is a Kind.
 KINDS_MODULE = "SIMILE_KINDS"
 ENTRY_POINTS = "simile.encoder_kinds"
 
 
 def register_kind(name: str, kind: Kind) -> None:
-    """Add a kind of encoder, or replace the one registered under that name before.
+    """Add a kind of encoder, or replace the kind of that name.
 
     Raises:
         ValueError: for the name of a kind of the package, or a name with the sign of mixtures.
@@ -62,7 +62,7 @@ def import_named_kinds() -> None:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # A module that this one imports in vain is its bug, and keeps its traceback.
+        # If the named module exists, and imports another that does not, that is its bug: traceback.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise InputError(
@@ -78,10 +78,10 @@ def register_installed(name: str) -> None:
 
 
 def find_kind(name: str) -> Kind:
-    """Return the kind of that name, or what a mixture of kinds is (`sp+trigram`).
+    """Return the kind of that name, or the mixture of several kinds (`sp+trigram`).
 
     Raises:
-        InputError: for what is no kind, and no mixture of kinds.
+        InputError: for a name that is no kind, and no mixture of kinds.
     """
     parts = name.split(MIX)
     if not set(parts) <= set(KINDS):

@@ -1,4 +1,4 @@
-"""Which language is a sentence of? Asked of py3langid, a package that is only needed for it."""
+"""The language of a sentence by py3langid, a package that is only needed for this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reward encoder: tokens of a sentence, their embeddings, and what makes a vector of them."""
+"""The reward encoder: from the tokens of a sentence and their embeddings to its vector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMBEDDINGS, COMPOSER = "embeddings", "composer."  # names of tensors
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
-    """SIM = cos(g(r), g(h)), and 0 where either vector is zero.
+    """Return SIM = cos(g(r), g(h)), and 0 where either vector is zero.
 
     Args:
         left, right: (..., D) sentence vectors; shapes broadcast.
@@ -39,7 +39,7 @@ def cosine(left: Tensor, right: Tensor) -> Tensor:
 
 
 def usable_device(name: str | None) -> torch.device:
-    """The torch device of a --device flag; None: the CPU.
+    """Return the torch device of a --device flag; None: the CPU.
 
     Raises:
         InputError: if torch does not know it or cannot use it here.
@@ -57,20 +57,20 @@ def usable_device(name: str | None) -> torch.device:
 
 @dataclass(frozen=True)
 class Embedded:
-    """What there is to know of U sentences."""
+    """Vectors, lengths and numbers of tokens of U sentences."""
 
     vectors: Tensor  # (U, D) float32
     lengths: Tensor  # (U,) int64, in the length penalty; unknown tokens are counted
     tokens: Tensor  # (U,) int64 on the CPU, of a mixture those of its first part
-    unknown: Tensor  # (U,) int64 on the CPU, those of the tokens that are not known
+    unknown: Tensor  # (U,) int64 on the CPU, number of unknown tokens
 
 
 class RewardEncoder(torch.nn.Module):
-    """What is used of any encoder as reward: sentences -> vectors and lengths."""
+    """Interface of an encoder as reward: sentences -> vectors and lengths."""
 
-    kind: str  # what it is, in the signature of scores
-    unit: str  # what the length penalty counts
-    text: str  # what happens to a sentence first, in the signature
+    kind: str  # in the signature of scores
+    unit: str  # that the length penalty counts
+    text: str  # preprocessing, in the signature
     training_facts: dict[str, Any]  # saved beside the weights
     source: SourceSide | None  # the other language of an encoder of two
 
@@ -80,12 +80,12 @@ class RewardEncoder(torch.nn.Module):
 
     @property
     def dim(self) -> int:
-        """Length D of a sentence vector."""
+        """The length D of a sentence vector."""
         raise NotImplementedError
 
     @property
     def fingerprint(self) -> str:
-        """12 hex digits over all that decides the vectors."""
+        """A digest of 12 hex digits over all that decides the vectors."""
         raise NotImplementedError
 
     @property
@@ -94,19 +94,19 @@ class RewardEncoder(torch.nn.Module):
         raise NotImplementedError
 
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
-        """Sentence vectors, lengths and unknown tokens, without gradient."""
+        """Return sentence vectors, lengths and numbers of tokens, without gradient."""
         raise NotImplementedError
 
     def surprise(self, sentences: Sequence[str]) -> float | None:
-        """Return how far sentences are from the language it knows; see `Segmenter.surprise`."""
+        """Return the distance of sentences from its language; see `Segmenter.surprise`."""
         return None
 
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
-        """Sentence vectors (U, D) float32 of plain sentences, without gradient."""
+        """Return vectors (U, D) float32 of plain sentences, without gradient."""
         return self.embed_counted(sentences).vectors
 
     def embed_sources(self, sentences: Sequence[str]) -> Tensor:
-        """Sentence vectors (U, D) of the other language, by its own table if there is one."""
+        """Return vectors (U, D) of sources: by the source side of an encoder of two languages."""
         return (self if self.source is None else self.source.encoder).embed_text(sentences)
 
 
@@ -167,7 +167,7 @@ class Encoder(RewardEncoder):
         settings: dict[str, Any] | None = None,
         training: dict[str, Any] | None = None,
     ) -> Encoder:
-        """Make an encoder from what `tensors` gives.
+        """Make an encoder from the tensors that `Encoder.tensors` returns.
 
         Args:
             settings: of make_composer.
@@ -188,10 +188,10 @@ class Encoder(RewardEncoder):
         return cls(weight, segmenter, training, composer)
 
     def learn_source(self, source: Encoder, targets: Sequence[str], sources: Sequence[str]) -> None:
-        """Take an encoder of another language for sources, and learn from bitext what is usual.
+        """Take an encoder of another language for sources; learn usual lengths from bitext.
 
         Args:
-            source: whose vectors live in the space of this one's.
+            source: its vectors live in the space of this encoder.
             targets, sources: sentences, line by line.
         """
         self.source = learn_source_side(self.segmenter, source, targets, sources)
@@ -203,12 +203,13 @@ class Encoder(RewardEncoder):
 
     @property
     def dim(self) -> int:
+        """The length D of a sentence vector."""
         return self.composer.dim
 
     def forward(self, ids: Tensor, offsets: Tensor) -> Tensor:
-        """Sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``.
+        """Return sentence vectors (U, D) of the bags ``ids[offsets[u]:offsets[u + 1]]``.
 
-        Unknown tokens are taken out on the CPU: a device would have to say how many are left.
+        Unknown tokens are removed on the CPU: a GPU would synchronise to tell how many are left.
         """
         ids, offsets = ids.cpu(), offsets.cpu()
         known = torch.from_numpy(self.segmenter.known(ids.numpy()))
@@ -226,13 +227,16 @@ class Encoder(RewardEncoder):
 
     @torch.no_grad()
     def embed_text(self, sentences: Sequence[str]) -> Tensor:
+        """Return vectors (U, D) float32 of plain sentences, without gradient."""
         return self._embed_flat(*self.segmenter.encode_flat(sentences))
 
     def surprise(self, sentences: Sequence[str]) -> float | None:
+        """Return the distance of sentences from the tokeniser's language."""
         return self.segmenter.surprise(sentences)
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
+        """Return sentence vectors, lengths and numbers of tokens, without gradient."""
         ids, offsets = self.segmenter.encode_flat(sentences)
         tokens, unknown = self.segmenter.counts(ids, offsets)
         vectors = self._embed_flat(ids, offsets)
@@ -246,13 +250,13 @@ class Encoder(RewardEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """12 hex digits of sha256 over parameters, tokeniser, preprocessing, kind and sources."""
+        """The sha256 over parameters, tokeniser, preprocessing, kind, sources: 12 hex digits."""
         digest = hashlib.sha256()
         identity: dict[str, Any] = {
             "kind": self.kind,
             "preprocessing": self.segmenter.preprocessing.facts,
         }
-        if self.kind != "sp":  # whose fingerprints are older than the other kinds
+        if self.kind != "sp":  # fingerprints of sp are older than the other kinds
             identity |= {"tokens": self.segmenter.name, "composer": self.composer.settings}
         digest.update(json.dumps(identity, sort_keys=True).encode())
         for content in self.segmenter.files.values():
@@ -268,6 +272,7 @@ class Encoder(RewardEncoder):
 
     @property
     def config(self) -> dict[str, Any]:
+        """The facts in `config.json` of its folder."""
         more = {
             "tokens": self.segmenter.name,
             "embedding_dim": int(self.weight.shape[1]),

@@ -1,4 +1,4 @@
-"""What a sentencepiece model file says of itself: pieces, scores, normaliser.
+"""Pieces, scores and normaliser of a sentencepiece model file.
 
 Read off the file (a protocol buffer, https://protobuf.dev/programming-guides/encoding) because
 sentencepiece's own reader needs the package protobuf, and its processor does not tell most of it.
@@ -43,10 +43,10 @@ class PieceModel:
 
     @property
     def segments_words_apart(self) -> bool:
-        """Whether a word's pieces cannot depend on its neighbours, but for rounding of scores.
+        """True where a word's pieces do not depend on its neighbours, but for rounding of scores.
 
-        So it is when every word begins with a mark that is a piece of its own, no piece and no
-        rule of the normaliser reaches over a space, and nothing else happens at a word's edges.
+        For this every word must begin with a mark that is a piece by itself, no piece and no rule
+        of the normaliser may reach over a space, and nothing else may happen at a word's edges.
         """
         if self.model_type not in (UNIGRAM, BPE) or self.whitespace_as_suffix:
             return False
@@ -69,12 +69,12 @@ def read_piece_model(data: bytes) -> PieceModel:
     """Read the bytes of a sentencepiece model.
 
     Raises:
-        InputError: if they are no such thing.
+        InputError: if they are of another kind.
     """
     pieces: list[str] = []
     scores: list[float] = []
     types: list[int] = []
-    found: dict[str, int | bytes | bool] = {}
+    settings: dict[str, int | bytes | bool] = {}
     try:
         for number, value in _fields(data):
             if number == 1:
@@ -84,21 +84,21 @@ def read_piece_model(data: bytes) -> PieceModel:
                 types.append(_int(parts.get(3, NORMAL)))
             elif number == 2:
                 trainer = dict(_fields(_bytes(value)))
-                found["model_type"] = trainer.get(3, UNIGRAM)
-                found["whitespace_as_suffix"] = bool(trainer.get(24, 0))
+                settings["model_type"] = trainer.get(3, UNIGRAM)
+                settings["whitespace_as_suffix"] = bool(trainer.get(24, 0))
             elif number == 3:
                 rules = dict(_fields(_bytes(value)))
-                found["charsmap"] = rules.get(2, b"")
-                found["add_dummy_prefix"] = bool(rules.get(3, 1))
-                found["remove_extra_whitespaces"] = bool(rules.get(4, 1))
-                found["escape_whitespaces"] = bool(rules.get(5, 1))
+                settings["charsmap"] = rules.get(2, b"")
+                settings["add_dummy_prefix"] = bool(rules.get(3, 1))
+                settings["remove_extra_whitespaces"] = bool(rules.get(4, 1))
+                settings["escape_whitespaces"] = bool(rules.get(5, 1))
     except (IndexError, struct.error, TypeError, UnicodeDecodeError) as error:
         raise InputError(f"not a sentencepiece model ({error})") from error
-    return PieceModel(pieces, scores, types, **found)  # type: ignore[arg-type]
+    return PieceModel(pieces, scores, types, **settings)  # type: ignore[arg-type]
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Fields of one message: number, and an integer or the bytes of anything else."""
+    """Yield the fields of a message: number, and an integer or the bytes of anything else."""
     position = 0
     while position < len(data):
         key, position = _varint(data, position)
@@ -143,10 +143,10 @@ def _int(value: Value) -> int:
 
 
 def rules_reach_over_spaces(charsmap: bytes) -> bool:
-    """Whether a normaliser rule replaces a space, alone or together with its neighbours.
+    """Return True where a normaliser rule replaces a space, alone or with its neighbours.
 
-    The rules are a size, a double-array trie of that many bytes (darts-clone) whose keys are the
-    UTF-8 texts that are replaced, and their replacements. A false alarm is possible (a unit of
+    The rules are a size, a double-array trie of that many bytes (darts-clone) with the replaced
+    UTF-8 texts as keys, and their replacements. A false alarm is possible (a unit of
     the array that belongs to no key), a miss is not.
     """
     if not charsmap:

@@ -40,7 +40,7 @@ class _PunctuationTable(dict[int, str]):
 _PUNCTUATION = _PunctuationTable()
 _ASCII_TOKENS = re.compile(r"[0-9A-Za-z]+|[!-/:-@\[-`{-~]").findall
 _CONTROLS = str.maketrans({code: " " for code in (*range(32), 127) if code != ord("\n")})
-# What nobody sees in text. The first separate words, as for sentencepiece's nmt_nfkc; the others
+# Invisible characters. The first ones separate words, as in sentencepiece's nmt_nfkc; the others
 # (soft hyphen, word joiner, directions) stand within words. U+200C and U+200D carry meaning in
 # Persian, Hindi, Sinhala and emoji, and stay.
 INVISIBLE = str.maketrans(
@@ -62,7 +62,7 @@ def _tell_invisible(character: str) -> None:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What happens to a sentence before sentencepiece sees it; part of an encoder's identity.
+    """Normalisation of a sentence before its segmentation; part of an encoder's identity.
 
     The paper lowercases and tokenises the English side before segmentation (section 3 of
     Wieting et al. 2019); the split by Unicode category needs no language-specific rules.
@@ -71,13 +71,13 @@ class Preprocessing:
     lowercase: bool = True
     nfkc: bool = True
     split_punctuation: bool = True
-    drop_invisible: bool = True  # False for what was made before there was a choice
+    drop_invisible: bool = True  # False for encoders that are older than this choice
 
     find_invisible = staticmethod(re.compile(f"[{''.join(map(chr, INVISIBLE))}]").search)
 
     @classmethod
     def of_facts(cls, facts: object) -> Self | None:
-        """Read what :attr:`facts` gave, perhaps in an older version; None for anything else."""
+        """Make it from :attr:`facts`, of an older version, too; None for any other object."""
         names = {field.name for field in fields(cls)}
         if not isinstance(facts, dict) or not all(type(value) is bool for value in facts.values()):
             return None
@@ -86,7 +86,7 @@ class Preprocessing:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The choices for files and fingerprints; an old one's are as they were."""
+        """The choices for files and fingerprints, of an old encoder in its old form."""
         facts = asdict(self)
         if not self.drop_invisible:
             del facts["drop_invisible"]
@@ -94,20 +94,20 @@ class Preprocessing:
 
     @property
     def signature(self) -> str:
-        """What happens, in the signature of scores."""
+        """The steps of the normalisation, for the signature of scores."""
         steps = {"nfkc": self.nfkc, "lc": self.lowercase, "punct": self.split_punctuation}
         steps["vis"] = self.drop_invisible
         return "+".join(name for name, done in steps.items() if done) or "raw"
 
     def apply(self, sentence: str) -> str:
-        """Normalise one sentence; the result has single spaces and no edge spaces."""
+        """Normalise a sentence; the result has single spaces and no edge spaces."""
         if self.split_punctuation and sentence.isascii():
             # The same as below, and several times as fast.
             return " ".join(_ASCII_TOKENS(sentence.lower() if self.lowercase else sentence))
         if seen := self.find_invisible(sentence):
             if self.drop_invisible:
                 sentence = sentence.translate(INVISIBLE)
-            elif self.nfkc:  # otherwise sentencepiece may have rules of its own
+            elif self.nfkc:  # without NFKC, sentencepiece's rules may drop them
                 _tell_invisible(seen[0])
         if self.nfkc:
             sentence = unicodedata.normalize("NFKC", sentence)
@@ -139,8 +139,8 @@ class Preprocessing:
 class Tokenizer:
     """Base of all: sentences -> ids of tokens."""
 
-    name: str  # one of tokens.TOKENS, or several with + between them
-    unit: str  # what `lengths` counts, for the length penalty
+    name: str  # an element of tokens.TOKENS, or several with + between them
+    unit: str  # that `lengths` counts, for the length penalty
     preprocessing: Preprocessing  # applied to each sentence first
     unk_id = 0  # of the unknown token
 
@@ -150,17 +150,17 @@ class Tokenizer:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of ids of each part of a mixture; one number for all others."""
+        """The number of ids of each part of a mixture; of other tokenisers a single number."""
         return (len(self),)
 
     @property
     def texts(self) -> list[str | None]:
-        """The token of each id; None for the unknown one."""
+        """The token of each id; None for the unknown token."""
         raise NotImplementedError
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Name -> content of its files, from which load_tokenizer makes it again."""
+        """Names and contents of its files, which load_tokenizer reads."""
         raise NotImplementedError
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
@@ -172,7 +172,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def known(self, ids: Ints) -> NDArray[np.bool_]:
-        """Return which ids (P,) are no unknown token."""
+        """Return a mask (P,) of the ids that are no unknown token."""
         return ids != self.unk_id
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
@@ -180,11 +180,11 @@ class Tokenizer:
         return np.diff(offsets, append=len(ids))
 
     def surprise(self, sentences: Sequence[str]) -> float | None:
-        """Return how far sentences are from the text that it was trained on; None: not known."""
+        """Return the distance of sentences from its training text; None where it is not known."""
         return None
 
     def counts(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-        """Return (U,) numbers of tokens and of unknown ones: can it read the sentences?"""
+        """Return (U,) numbers of tokens, and of unknown tokens, of each sentence."""
         tokens = np.diff(offsets, append=len(ids))
         before = np.concatenate([[0], np.cumsum(~self.known(ids))])
         return tokens, before[offsets + tokens] - before[offsets]
@@ -202,7 +202,7 @@ class Segmenter(Tokenizer):
         preprocessing: applied to each sentence first.
 
     Attributes:
-        model: what the sentencepiece model says of itself.
+        model: pieces, scores and normaliser of the sentencepiece model.
 
     Raises:
         InputError: if the bytes are no sentencepiece model.
@@ -231,15 +231,18 @@ class Segmenter(Tokenizer):
 
     @property
     def files(self) -> dict[str, bytes]:
+        """The bytes of the sentencepiece model, by the file's name."""
         return {"sentencepiece.model": self.model_proto}
 
     @property
     def texts(self) -> list[str | None]:
+        """The piece of each id; None for the unknown piece."""
         texts: list[str | None] = list(self.model.pieces)
         texts[self.unk_id] = None
         return texts
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the ids of all pieces (P,), and where each sentence begins among them, (U,)."""
         if self._words is None:
             ids, lengths = flat_rows(self._rows(sentences))
         else:
@@ -248,10 +251,10 @@ class Segmenter(Tokenizer):
         return ids, np.cumsum(lengths) - lengths
 
     def surprise(self, sentences: Sequence[str]) -> float | None:
-        """Return the nats a character of sentences over those of its own unigram model's text.
+        """Return nats a character of sentences, divided by those expected of the model's text.
 
-        A character that no piece has counts as the least likely piece of all. About 0.9 to 1.6 for
-        its language, above 2.3 for others; None where scores are no log-probabilities (BPE).
+        A character that no piece has counts as the least likely piece. About 0.9 to 1.6 for the
+        model's language, above 2.3 for others; None where scores are no log-probabilities (BPE).
         """
         normal = np.array([kind == NORMAL for kind in self.model.types])
         if self.model.model_type != UNIGRAM or not normal.any():
@@ -271,7 +274,7 @@ class Segmenter(Tokenizer):
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
         try:
             rows: list[list[int]] = self._processor.EncodeAsIds(self.preprocessing.apply_all(texts))
-        except TypeError:  # sentencepiece's, of what UTF-8 cannot hold
+        except TypeError:  # sentencepiece raises it for text that UTF-8 cannot hold
             for text in texts:
                 if find_surrogate(text) >= 0:
                     raise InputError(
@@ -282,8 +285,8 @@ class Segmenter(Tokenizer):
         return rows
 
     def _remove_lone_marks(self, ids: Ints, lengths: Ints) -> None:
-        # The bare word mark stands before an unknown word; were it the only known piece, any two
-        # sentences of unknown words would have cosine 1.
+        # The bare word mark stands before an unknown word. If it counted where it is the only known
+        # piece, any two sentences of unknown words would have cosine 1.
         unknown = ids == self.unk_id
         if not unknown.any():
             return

@@ -1,7 +1,7 @@
 """A sentence-transformers model in a local folder as reward encoder.
 
-The library is optional, and nothing is fetched: what the folder names must lie in it. Models that
-bring Python code, or weights in a format that runs code when it is read, are refused.
+The library is optional, and nothing is fetched: all files must be in the folder. Models that bring
+Python code, or weights in a format that runs code when it is read, are refused.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NOT_THE_MODEL = (".md", ".txt.gz", ".png")  # files that change no vector
 
 
 def is_sentence_transformer(folder: Path) -> bool:
-    """Whether the folder holds a sentence-transformers model."""
+    """Return True for the folder of a sentence-transformers model."""
     return (folder / MODULES).is_file()
 
 
 class SentenceTransformerEncoder(RewardEncoder):
-    """g(s) = what the model's encode gives, in float32, with the model's own preprocessing.
+    """g(s) = the output of the model's encode in float32, with the model's preprocessing.
 
     The length of a sentence is its number of tokens before the model's limit cuts it, without the
     special ones; a sentence without a token is the zero vector.
@@ -75,15 +75,17 @@ class SentenceTransformerEncoder(RewardEncoder):
 
     @property
     def dim(self) -> int:
+        """The length D of a sentence vector."""
         return self._dim
 
     @property
     def fingerprint(self) -> str:
-        """12 hex digits of sha256 over all files of the folder but documentation."""
+        """The sha256 over all files of the folder but documentation: 12 hex digits."""
         return self._fingerprint
 
     @property
     def config(self) -> dict[str, Any]:
+        """Facts as in `config.json` of an encoder folder."""
         version = str(importlib.import_module(LIBRARY).__version__)
         return {
             "kind": KIND,
@@ -95,6 +97,7 @@ class SentenceTransformerEncoder(RewardEncoder):
 
     @torch.no_grad()
     def embed_counted(self, sentences: Sequence[str]) -> Embedded:
+        """Return sentence vectors, lengths and numbers of tokens, without gradient."""
         device = self.model.device
         rows = self._tokens(list(sentences))
         unknown_id = getattr(self.model.tokenizer, "unk_token_id", None)
@@ -112,12 +115,12 @@ class SentenceTransformerEncoder(RewardEncoder):
         return Embedded(vectors, lengths, tokens, unknown)
 
     def _tokens(self, sentences: list[str]) -> list[list[int]]:
-        """Ids of the model's own tokens, none of them special, none cut off."""
+        """Return the ids of the model's tokens, without special tokens, not truncated."""
         if not sentences:
             return []
         if hasattr(self._counter, "encode_batch"):
             encoded = self._counter.encode_batch(sentences, add_special_tokens=False)
-            return [list(one.ids) for one in encoded]
+            return [list(encoding.ids) for encoding in encoded]
         ids = self._counter(sentences, add_special_tokens=False, truncation=False, verbose=False)
         return [list(row) for row in ids["input_ids"]]
 
@@ -131,7 +134,7 @@ class SentenceTransformerEncoder(RewardEncoder):
 
 
 def _check_safe(folder: Path) -> None:
-    """Raise InputError for a model that would run code of its own, or whose list is no JSON."""
+    """Raise InputError for a model that would run code, or whose list of modules is no JSON."""
     path = folder / MODULES
     try:
         modules = json.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""The other language of an encoder: what reads sources, and what is usual of the two languages.
+"""The source language of an encoder: its encoder, and usual lengths, copies and pieces.
 
 An encoder that was distilled from another one (`simile distil-encoder`) has a source side: its
-teacher, whose vectors live in the same space. All else is learnt from the distillation's bitext.
+teacher, with vectors in the same space. All else is learnt from the distillation's bitext.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 Floats = NDArray[np.floating]
 TARGET, SOURCE, ANY = range(3)  # classes of the naive Bayes, rows of its table
 SMOOTHING = 0.5  # added to the count of each piece
-USUAL = 0.05  # share of the bitext's targets that are less usual than what is called usual
-# What is half-way between usual and a copy of the source, or another language, still costs nothing:
-# text of another kind than the bitext has more names.
+USUAL = 0.05  # share of the bitext's targets that count as unusual
+# A candidate half-way between usual and a copy of the source, or another language, costs nothing:
+# text of another domain than the bitext has more names.
 FREE = 0.5
 MOST_COPIES = 0.9  # however much the two languages share
-# A name of two words is its own translation, and a word tells little of its language: only a source
-# of so many bigrams is surely a copy, and candidates begin with so many characters of usual odds.
+# A name of two words translates to itself, and a single word tells little of its language: copies
+# are certain from so many bigrams on, and so many characters of usual odds are added to each text.
 FEW_BIGRAMS, FEW_CHARACTERS = 2, 10
 
 
@@ -79,7 +79,7 @@ class SourceSide(nn.Module):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `config.json` says of it: all that is no tensor."""
+        """The numbers for `config.json`: all that is no tensor."""
         return {
             "fingerprint": self.encoder.fingerprint,
             "length_ratio": self.length_ratio,
@@ -88,16 +88,16 @@ class SourceSide(nn.Module):
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what is saved beside the teacher's folder, by name."""
+        """Return the tensors that are saved beside the teacher's folder, by name."""
         return {"mean": self.mean, "log_probs": self.log_probs}
 
     def centred(self, vectors: Tensor) -> Tensor:
-        """Return unit source vectors (U, D) less their mean: a text that is near to all gains 0."""
-        known = vectors.norm(dim=-1, keepdim=True) > 0  # of nothing that g knows: near to nothing
+        """Return unit source vectors (U, D) less their mean: a text near to all sources gains 0."""
+        known = vectors.norm(dim=-1, keepdim=True) > 0  # without a known token: the zero vector
         return torch.where(known, normalize(vectors, eps=1e-9) - self.mean, 0.0)
 
     def of_language(self, hyps: Sequence[str], srcs: Sequence[str]) -> Tensor:
-        """Tell the target's language from any other: (U,) in [0, 1], 1 for usual sentences.
+        """Return (U,) in [0, 1]: 1 for usual sentences of the target's language, 0 for others.
 
         odds / (FREE * usual odds), between 0 and 1; the odds are log p(h | target) less the larger
         of log p(h | source) and log p(h | any), a character: naive Bayes of pieces. Words that
@@ -119,28 +119,28 @@ class SourceSide(nn.Module):
 
 
 def own_words(hyp: str, src: str) -> str:
-    """Return the words of a candidate that its source has not.
+    """Return the words of a candidate that its source does not have.
 
-    Where a longer source has them all, in whatever order, they are no names: all are returned.
+    If a longer source has them all, in any order, they are no names: all words are returned.
     """
-    of = [word.strip(punctuation) for word in split_words(src.lower())]
-    known, (parts, space) = {*of}, split_parts(hyp)
-    own = space.join(w for w in parts if w.lower().strip(punctuation) not in known)
-    return hyp if not own.strip() and len(of) > FEW_BIGRAMS + 1 else own
+    source = [word.strip(punctuation) for word in split_words(src.lower())]
+    known, (parts, space) = {*source}, split_parts(hyp)
+    others = space.join(w for w in parts if w.lower().strip(punctuation) not in known)
+    return hyp if not others.strip() and len(source) > FEW_BIGRAMS + 1 else others
 
 
 def copied_share(hyp: str, src: str) -> float:
     """Return the share of the candidate's word bigrams that stand in the source, in [0, 1].
 
-    One word may be a name, and is no copy.
+    A single word may be a name, and is no copy.
     """
-    words, of = split_words(hyp.lower()), split_words(src.lower())
-    own, known = [*pairwise(words)], {*pairwise(of)}
-    return sum(bigram in known for bigram in own) / max(1, len(own))
+    bigrams = [*pairwise(split_words(hyp.lower()))]
+    known = {*pairwise(split_words(src.lower()))}
+    return sum(bigram in known for bigram in bigrams) / max(1, len(bigrams))
 
 
 def pieces_of(tokenizer: Tokenizer) -> Segmenter:
-    """Return what splits into sentencepiece's pieces: the tokeniser, or its first part.
+    """Return the tokeniser of sentencepiece's pieces: the tokeniser itself, or its first part.
 
     Raises:
         InputError: for a tokeniser of other tokens.
@@ -157,7 +157,7 @@ def learn_source_side(
     """Make a source side from bitext: lengths, copies, and the pieces of both languages.
 
     Args:
-        target: tokeniser of the encoder that is to have it.
+        target: tokeniser of the encoder that gets the source side.
         targets, sources: sentences, line by line.
     """
     pieces = pieces_of(target)
@@ -190,7 +190,7 @@ def learn_source_side(
 def _any_language(pieces: Sequence[str | None], texts: Sequence[str]) -> Floats:
     """Return the log-probability of each piece spelled character by character: (V,).
 
-    A character that no text has is as likely as one of all by chance: other languages have some.
+    A character that no text has gets the probability of a uniform draw: other languages have some.
     """
     counts = Counter(SPACE_MARK + SPACE_MARK.join(" ".join(texts).split()))
     log = {character: np.log(count / counts.total()) for character, count in counts.items()}
@@ -201,10 +201,10 @@ def _any_language(pieces: Sequence[str | None], texts: Sequence[str]) -> Floats:
 def _odds(
     table: Floats, pieces: Segmenter, texts: Sequence[str], few: int = 0, usual: float = 0.0
 ) -> Floats:
-    """Return the log-odds a character of the target's language of each text: (U,).
+    """Return the log-odds a character of each text for the target's language, (U,).
 
     Args:
-        few, usual: so many characters of these odds are added to each text.
+        few, usual: `few` characters of odds `usual` are added to each text.
     """
     ids, offsets = pieces.encode_flat(texts)
     characters = np.array([len(piece or "?") for piece in pieces.texts], dtype=float)
@@ -212,4 +212,4 @@ def _odds(
     sums = before[:, np.append(offsets[1:], len(ids))] - before[:, offsets]
     other = np.maximum(sums[SOURCE], sums[ANY])
     odds = (sums[TARGET] - other + few * usual) / np.maximum(sums[-1] + few, 1)
-    return np.where(sums[-1] > 0, odds, np.inf)  # no word is no sign of another language
+    return np.where(sums[-1] > 0, odds, np.inf)  # a text without words is of no language

@@ -1,6 +1,6 @@
-"""What an encoder splits sentences into: sentencepiece pieces, words, or character n-grams.
+"""The tokens of an encoder: sentencepiece pieces, words, or character n-grams.
 
-All have one interface, `Tokenizer`. Ids of words and n-grams begin at 1; 0 is the unknown one,
+All have one interface, `Tokenizer`. Ids of words and n-grams begin at 1; 0 is the unknown token,
 which counts in the length of a sentence and is left out of its vector. Several tokenisers side by
 side, for mixtures of encoders, are one tokeniser too.
 """
@@ -28,7 +28,7 @@ PAD = " "  # stands before and after a sentence whose n-grams are taken
 
 
 class _Vocabulary(Tokenizer):
-    """What words and n-grams share: the file, and the ids."""
+    """The file and the ids, alike for words and n-grams."""
 
     def __init__(self, types: Sequence[str], preprocessing: Preprocessing) -> None:
         self.types = list(types)
@@ -65,6 +65,7 @@ class WordTokenizer(_Vocabulary):
         return WordTokenizer, (self.types, self.preprocessing)
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the ids of all words (P,), and where each sentence begins among them, (U,)."""
         ids, lengths = self._words.flat(sentences)
         return ids, np.cumsum(lengths) - lengths
 
@@ -121,7 +122,7 @@ class NgramTokenizer(_Vocabulary):
         return NgramTokenizer, (self.name, self.types, self.preprocessing)
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """Return them by sentence, and within it by the n-grams' length."""
+        """Return ids (P,) by sentence, within it by the n-grams' length, and starts (U,)."""
         prepared = map(self.preprocessing.apply, sentences)
         padded = [f"{PAD}{sentence}{PAD}" if sentence else "" for sentence in prepared]
         points = _codepoints(padded)
@@ -155,6 +156,7 @@ class NgramTokenizer(_Vocabulary):
         return np.where(known[place] == codes, ids[place], self.unk_id)
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Return the characters (U,) of each sentence."""
         return super().lengths(ids, offsets) // len(self.orders)
 
 
@@ -180,6 +182,7 @@ class MixedTokenizer(Tokenizer):
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """The number of ids of each part."""
         return tuple(len(part) for part in self.parts)
 
     @property
@@ -193,12 +196,14 @@ class MixedTokenizer(Tokenizer):
 
     @property
     def texts(self) -> list[str | None]:
+        """The tokens of all parts by id; None for unknown ones."""
         return [text for part in self.parts for text in part.texts]
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
     def encode_flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return ids (P,) by sentence, within it by part, and where each sentence begins, (U,)."""
         of_parts = [part.encode_flat(sentences) for part in self.parts]
         counts = np.array([np.diff(offsets, append=len(ids)) for ids, offsets in of_parts])
         totals = counts.sum(0)
@@ -211,6 +216,7 @@ class MixedTokenizer(Tokenizer):
         return result, offsets
 
     def known(self, ids: Ints) -> NDArray[np.bool_]:
+        """Return a mask (P,) of the ids that are known to their part."""
         result = np.ones(len(ids), dtype=bool)
         for part, begin, end in zip(self.parts, self.bounds[:-1], self.bounds[1:], strict=True):
             within = (ids >= begin) & (ids < end)
@@ -218,14 +224,19 @@ class MixedTokenizer(Tokenizer):
         return result
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
+        """Return lengths (U,) of the sentences in tokens of the first part."""
         return self.parts[0].lengths(*self._of_first(ids, offsets))
 
     def surprise(self, sentences: Sequence[str]) -> float | None:
-        found = [part.surprise(sentences) for part in self.parts]
-        return next((value for value in found if value is not None), None)
+        """Return the surprise of the first part that knows it; None where no part does."""
+        values = (part.surprise(sentences) for part in self.parts)
+        return next((value for value in values if value is not None), None)
 
     def counts(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-        # of the first part: a word that is not in the vocabulary can have known pieces
+        """Return (U,) numbers of tokens and of unknown ones in the first part.
+
+        Only there: a word that is not in the second part's vocabulary can have known pieces.
+        """
         return self.parts[0].counts(*self._of_first(ids, offsets))
 
     def _of_first(self, ids: Ints, offsets: Ints) -> tuple[Ints, Ints]:
@@ -234,13 +245,13 @@ class MixedTokenizer(Tokenizer):
 
 
 def _codepoints(texts: Iterable[str]) -> NDArray[np.uint32]:
-    """Code points of all texts, one after the other."""
+    """Return the code points of all texts, concatenated."""
     joined = "".join(texts)
     return np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
 def _ranges(starts: Ints, counts: Ints) -> Ints:
-    """starts[0], starts[0] + 1, ... (counts[0] of them), starts[1], ..."""
+    """Return starts[0], starts[0] + 1, ... (counts[0] of them), starts[1], ..."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - counts), counts)
@@ -254,7 +265,7 @@ def file_names(name: str) -> list[str]:
     """Return the names of a tokeniser's files, those of a mixture in the order of its parts.
 
     Raises:
-        InputError: for what is no tokeniser's name.
+        InputError: for a name that no tokeniser has.
     """
     parts = name.split(MIX)
     if not set(parts) <= set(TOKENS) or len(set(parts)) < len(parts):
@@ -278,7 +289,7 @@ def load_tokenizer(
         files: content of each of file_names.
 
     Raises:
-        InputError: naming the file, if one is not of that kind, or is damaged.
+        InputError: naming a file that is damaged, or of another kind.
     """
     parts = []
     for kind, file in zip(name.split(MIX), file_names(name), strict=True):
@@ -309,21 +320,21 @@ def _load_part(name: str, data: bytes, preprocessing: Preprocessing) -> Tokenize
 
 
 def types_of(name: str) -> str:
-    """What the ids of a tokeniser stand for, for messages."""
+    """Return the plural noun for a tokeniser's ids, for messages."""
     return " and ".join(TYPES[part] for part in name.split(MIX))
 
 
 def count_vocabulary(
     name: str, sentences: Sequence[str], preprocessing: Preprocessing, vocab_size: int
 ) -> bytes:
-    """`vocabulary.json` of the most frequent words or n-grams; of equals the smaller text wins.
+    """Return `vocabulary.json` of the most frequent words or n-grams; ties go to the smaller text.
 
     Args:
         name: "word", "trigram" or "ngram".
-        vocab_size: ids, the unknown one among them; an upper limit.
+        vocab_size: at most so many ids, with that of the unknown token.
 
     Raises:
-        InputError: if nothing is left to know.
+        InputError: if the vocabulary is empty.
     """
     counts: Counter[str] = Counter()
     for sentence in map(preprocessing.apply, sentences):

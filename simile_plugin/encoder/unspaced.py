@@ -1,7 +1,7 @@
-"""Words of text in any script: white space separates them, or nothing does, as in Chinese.
+"""Words of text in any script: split at white space, and at each letter in Chinese and its like.
 
-A sentence of a script without spaces would be one word, in which nothing is said again, dropped or
-shared. There each letter counts as a word, with the vowel signs and tones that it bears.
+Without that, a sentence of a script without spaces would be a single word, and repetition, omission
+and overlap could not be measured. A letter has its vowel signs and tones with it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PART = re.compile(rf"{_LETTER.pattern}|\s+|[^\s{_LETTERS}]+")
 
 
 def split_words(text: str) -> list[str]:
-    """What white space separates, and each letter of a script that is written without spaces."""
+    """Split text at white space, and at each letter of a script that is written without spaces."""
     return (text if text.isascii() else _LETTER.sub(r" \g<0> ", text)).split()
 
 
 def split_parts(text: str) -> tuple[list[str], str]:
-    """Words that can be changed, and what they are joined by: a space.
+    """Return the parts of a text that can be changed, and the string that joins them again.
 
-    Of text in a script without spaces that is nothing, and white space is a part like any other.
+    Words and a space; in a script without spaces letters and "", where white space is a part, too.
     """
     if text.isascii() or not _LETTER.search(text):
         return text.split(), " "

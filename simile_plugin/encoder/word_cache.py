@@ -18,19 +18,19 @@ KNOWN_LETTERS = 2**23  # of the words: without spaces a word is a clause or a se
 
 
 def flat_rows(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Ragged rows of ids as one array (P,), and the length of each (U,)."""
+    """Return ragged rows of ids as a single array (P,), and the length of each row, (U,)."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     return np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), lengths
 
 
 def as_rows(ids: Ints, offsets: Ints) -> list[list[int]]:
-    """The rows of flat ids (P,), of which each begins at its offset (U,)."""
+    """Return the rows of flat ids (P,), each of which begins at its offset (U,)."""
     flat, ends = ids.tolist(), [*offsets.tolist(), len(ids)]
     return [flat[start:end] for start, end in pairwise(ends)]
 
 
 class Words(dict[str, int]):
-    """word -> its row of ids. Threads may share it.
+    """A cache from a word to its row of ids, which threads may share.
 
     Args:
         ids_of: ids of each word's tokens, for many words.
@@ -50,23 +50,23 @@ class Words(dict[str, int]):
         return row
 
     def _learn(self) -> None:
-        """Find the ids of new words: all at once, as text without spaces has many."""
+        """Look up the ids of new words: all at once, as text without spaces has many."""
         try:
             for ids in self._ids_of(self._new):
                 self._ids.extend(ids)
                 self._starts.append(len(self._ids))
         except BaseException:
-            self.forget()  # rows without ids would stay behind
+            self.forget()  # otherwise rows without ids would stay
             raise
         self._letters += sum(map(len, self._new))
         self._new.clear()
 
     def overfull(self) -> bool:
-        """Whether the words have too many ids or letters to be remembered."""
+        """Return True where the words have too many ids or letters to be remembered."""
         return len(self._ids) > KNOWN_IDS or self._letters > KNOWN_LETTERS
 
     def flat(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """All ids (P,) of the sentences' words, which white space separates, and lengths (U,)."""
+        """Return all ids (P,) of the sentences' words, split at white space, and lengths (U,)."""
         with self._lock:
             if self.overfull():
                 self.forget()
@@ -82,18 +82,19 @@ class Words(dict[str, int]):
             first, lengths = starts[rows], starts[rows + 1] - starts[rows]
             ends = np.concatenate([[0], lengths.cumsum()])
             at = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
-            # A buffer of no length is none for numpy; nothing is asked of it then.
+            # numpy refuses a buffer of length 0.
             ids = np.frombuffer(self._ids, dtype=np.int64)[at] if len(at) else at
             return ids, np.diff(ends[counts.cumsum()], prepend=0)
 
     def _looked_up(self, sentences: Sequence[str]) -> tuple[Ints, Ints]:
-        """The row of each word of the sentences, and how many words each has."""
+        """Return the row of each word of the sentences, and the words of each sentence."""
         split = [sentence.split() for sentence in sentences]
         counts = np.fromiter(map(len, split), dtype=np.int64, count=len(split))
         words = map(self.__getitem__, chain.from_iterable(split))
         return np.fromiter(words, dtype=np.int64, count=int(counts.sum())), counts
 
     def forget(self) -> None:
+        """Empty the cache."""
         self.clear()
         self._new.clear()
         self._letters = 0

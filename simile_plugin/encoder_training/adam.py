@@ -58,7 +58,7 @@ class RowAdam:
 
     @property
     def dense(self) -> bool:
-        """Whether the next step touches all rows."""
+        """True where the next step touches all rows."""
         return self._kernel is None or self.count < DENSE_STEPS
 
     @torch.no_grad()
@@ -85,15 +85,15 @@ class RowAdam:
         """Return total, mean and variance of the steps that rows missed, all with gradient 0.
 
         Step i after a row's last gradient subtracts c_i m / (a (1 - d_i) + eps), where m is its
-        first moment, a the mean over i of the root of its second one, c_i and d_i numbers that do
-        not depend on the row. With d_i's mean 0, 1 / (a (1 - d) + eps) is
+        first moment, a the mean over i of the root of its second moment, c_i and d_i numbers that
+        do not depend on the row. With d_i's mean 0, 1 / (a (1 - d) + eps) is
         (1 + x^2 mean(d^2)) / (a + eps), x = a / (a + eps), up to terms in d^3.
         """
         return self._tails.moments(self.moments_at[rows], self.weight_at[rows], self.count)
 
     @torch.no_grad()
     def step(self, rows: Rows, gradient: Tensor) -> None:
-        """One step: ``gradient`` (R, D) of distinct rows that were read, 0 for all others."""
+        """Make a step: ``gradient`` (R, D) of distinct rows that were read, 0 for all others."""
         if self.dense:
             full = torch.zeros_like(self.weight)
             full[row_numbers(rows, full.device)] = gradient
@@ -116,7 +116,7 @@ class RowAdam:
 
     @torch.no_grad()
     def dense_step(self, gradient: Tensor) -> None:
-        """One step with a gradient (V, D) of all rows, which must all have been read."""
+        """Make a step with a gradient (V, D) of all rows, which must all have been read."""
         # torch's fused Adam increments the count first. torch.full makes it on the device: a copy
         # from the host would synchronise.
         count = torch.full((), float(self.count), device=self.weight.device)
@@ -140,7 +140,7 @@ class RowAdam:
         self.moments_at[:] = self.weight_at[:] = self.count
 
     def state(self) -> dict[str, Tensor]:
-        """Return tensors from which load_state goes on bit for bit."""
+        """Return tensors from which load_state resumes bit for bit."""
         return {
             "weight": self.weight,
             "first": self.first,
@@ -152,7 +152,7 @@ class RowAdam:
 
     @torch.no_grad()
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state, also from one that was saved on another device."""
+        """Resume from a state, which may have been saved on another device."""
         for name in ("weight", "first", "second"):
             getattr(self, name).copy_(state[name])
         self.moments_at = state["moments_at"].numpy().copy()
@@ -200,8 +200,10 @@ class _Tails:
     def moments(
         self, base: NDArray[np.int64], begin: NDArray[np.int64], end: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Of each row's missed steps begin + 1 .. end: total of g b1^(i-t), and u's mean under it
-        and relative variance."""
+        """Return total, mean and relative variance over each row's missed steps begin + 1 .. end.
+
+        The total is that of g b1^(i-t); mean and variance are those of u, weighted by it.
+        """
         beyond = np.minimum(end - base, HORIZON)
         sums = self.powers[begin - base] * self._at(begin)
         sums -= self.powers[beyond] * self._at(np.asarray(end))
@@ -216,7 +218,7 @@ class _Tails:
         return self.table[step - self.start]
 
     def _fill(self, low: int, high: int) -> None:
-        """Tails of steps low .. high + CHUNK, by F(t) = r (g_(t+1) s_(t+1)^p + F(t+1))."""
+        """Compute the tails of steps low .. high + CHUNK: F(t) = r (g_(t+1) s_(t+1)^p + F(t+1))."""
         last = high + CHUNK
         step = np.arange(low + 1, last + HORIZON + 1)
         rate = np.array([self.lr(i - 1) if i <= self.steps else 0.0 for i in step.tolist()])

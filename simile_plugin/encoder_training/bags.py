@@ -1,4 +1,4 @@
-"""Sentences of minibatches as bags of pieces: one by one on the host, many at once on a GPU."""
+"""Sentences as bags of pieces: a minibatch at a time on the host, many of them on a GPU."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def row_numbers(rows: Rows, device: torch.device) -> Tensor:
 class Bags:
     """Sentences of a minibatch as bags of pieces, by sentence and by piece."""
 
-    ids: Tensor  # (P,) int64 pieces of all sentences, one after the other
-    starts: Tensor  # (U,) int64 start of each sentence; parts of one can be empty
+    ids: Tensor  # (P,) int64 pieces of all sentences, concatenated
+    starts: Tensor  # (U,) int64 start of each sentence; a part of a sentence can be empty
     rows: Rows  # (R,) distinct pieces, rising
-    members: Tensor  # (P,) int64 the sentences that each of rows stands in, row after row
+    members: Tensor  # (P,) int64 sentences in which the first row occurs, the second, ...
     row_starts: Tensor  # (R,) int64 start of each row in members
 
     @property
     def lengths(self) -> Tensor:
-        """Pieces of each sentence, (U,)."""
+        """The number of pieces of each sentence, (U,)."""
         return torch.diff(F.pad(self.starts, (0, 1), value=len(self.ids)))
 
     @property
     def row_numbers(self) -> Tensor:
-        """The distinct pieces where the ids are."""
+        """The distinct pieces, int64 on the device of the ids."""
         return row_numbers(self.rows, self.ids.device)
 
     @classmethod
@@ -86,7 +86,7 @@ class Bags:
 
 
 class DevicePairs:
-    """The pieces of all training sentences on a GPU: no minibatch waits for the host to make it.
+    """The pieces of all training sentences on a GPU, so that no minibatch waits for the host.
 
     The paper's 16.77 million pairs take 1.2 GB.
 
@@ -95,7 +95,7 @@ class DevicePairs:
     """
 
     def __init__(self, pairs: Pairs, types: int, device: torch.device) -> None:
-        # torch can do little with unsigned integers: the same bits are read as signed ones.
+        # torch can do little with unsigned integers: read the same bits as signed integers.
         self.bits = 8 * pairs.ids.dtype.itemsize
         signed = np.array(pairs.ids).view(f"<i{self.bits // 8}")
         self.ids = torch.from_numpy(signed).to(device)
@@ -114,7 +114,7 @@ class DevicePairs:
         return ids & (2**self.bits - 1), starts
 
     def minibatches(self, parts: Sequence[NDArray[np.integer]]) -> list[Bags]:
-        """Return what Bags.of gives for the sentences of each minibatch; the host waits twice."""
+        """Return the bags of each minibatch, as Bags.of makes them; the host waits twice."""
         device, sizes = self.ids.device, np.array([len(part) for part in parts])
         ids, starts = self.bags(np.concatenate(parts))
         starts = F.pad(starts, (0, 1), value=len(ids))

@@ -1,6 +1,6 @@
 """Pairs as a folder of flat arrays: written once from text of any size, then memory-mapped.
 
-    ids.bin       uint16 or uint32, known pieces of all sentences one after the other
+    ids.bin       uint16 or uint32, known pieces of all sentences, concatenated
     offsets.bin   int64 (2n + 1), sentence s is ids[offsets[s]:offsets[s + 1]]
     hashes.bin    uint64 (2n), of the preprocessed sentences; equal sentences have equal hashes
     sentencepiece.model, manifest.json
@@ -147,7 +147,7 @@ class FolderWriter:
 
 
 def binarize_pairs(options: BinarizeOptions) -> dict[str, Any]:
-    """Write the folder; one that is there stays whole until the new one is complete.
+    """Write the folder; an old folder stays whole until the new folder is complete.
 
     Returns:
         the manifest.
@@ -196,7 +196,7 @@ def _tokenizer(options: BinarizeOptions, source: TsvInput) -> tuple[Tokenizer, d
     if source.total is None:
         raise InputError(
             "--vocab-size: standard input or a pipe can be read only once, and training a "
-            "sentencepiece model, or counting words, takes a pass of its own; give "
+            "sentencepiece model, or counting words, takes a pass before; give "
             "--sentencepiece MODEL or a file"
         )
     sample = sample_sentences(source, options.chosen, options.sample_sentences, options.strict)
@@ -216,8 +216,8 @@ def sample_sentences(
 ) -> list[str]:
     """Return the ``size`` distinct sentences with the smallest hashes, or all if there are fewer.
 
-    The same ones whatever the order of the lines and files; equal to a draw without replacement
-    from the distinct sentences. At most a quarter more are in memory at once.
+    This is a draw without replacement from the distinct sentences, which does not depend on the
+    order of lines and files. At most a quarter more sentences are in memory at once.
     """
     kept: dict[int, str] = {}
     limit = 1 << 64
@@ -251,12 +251,12 @@ def _hashed_sentences(block: Block, columns: Columns, bad: BadLines) -> Iterator
 
 
 def are_binarized(paths: Sequence[str]) -> bool:
-    """Return whether the pairs to train on are one folder made by binarize_pairs, not files."""
+    """Return True where the pairs to train on are a folder of binarize_pairs, not files."""
     return len(paths) == 1 and (Path(paths[0]) / MANIFEST).is_file()
 
 
 def open_binarized(folder: str | Path) -> tuple[Pairs, Tokenizer]:
-    """Map a folder into memory; all of it is read once, to check it, and nothing is kept loaded.
+    """Map a folder into memory; it is read once as a check, and nothing stays loaded.
 
     Returns:
         the pairs, and the tokeniser with the preprocessing that they were made with.
@@ -281,7 +281,7 @@ def open_binarized(folder: str | Path) -> tuple[Pairs, Tokenizer]:
     try:
         files = {name: (root / name).read_bytes() for name in names}
         preprocessing = Preprocessing.of_facts(manifest["preprocessing"])
-        assert preprocessing is not None, "read_manifest looked at it"
+        assert preprocessing is not None, "read_manifest checks it"
         tokenizer = load_tokenizer(tokens, files, preprocessing)
     except ValueError as error:
         raise InputError(f"{root}/{error}") from error
@@ -300,7 +300,7 @@ def open_binarized(folder: str | Path) -> tuple[Pairs, Tokenizer]:
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """Return ``manifest.json`` with every key that is needed, of the right type.
+    """Read ``manifest.json`` and check that every key is there, of the right type.
 
     Raises:
         InputError: naming the file, if it is missing, not valid, foreign or of a newer format.
@@ -345,7 +345,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
 
 
 def _check_file(path: Path, size: int | None, manifest: dict[str, Any]) -> None:
-    """Compare the size with that the counts give, and the content with the manifest."""
+    """Raise InputError unless the file has this size, and the digest of the manifest."""
     if not path.is_file():
         raise InputError(f"{path.parent}: {path.name} is missing; binarize the pairs again")
     actual = path.stat().st_size

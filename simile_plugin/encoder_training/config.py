@@ -1,4 +1,4 @@
-"""How an encoder is trained: every flag that decides the result, with its default and its range."""
+"""Settings of encoder training: flags that decide the result, with defaults and ranges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TrainingConfig:
     """Everything that decides the result, besides data and tokeniser.
 
     Attributes:
-        steps: minibatches, one step of the optimizer each; 0 leaves the initial embeddings.
+        steps: minibatches, each with a step of the optimizer; 0 keeps the initial embeddings.
     """
 
     steps: int
@@ -116,7 +116,7 @@ class TrainingConfig:
             )
 
     def for_pairs(self, pairs: int, epochs: float | None, evaluated: bool) -> TrainingConfig:
-        """Return it with the steps, and those between evaluations, for so many pairs."""
+        """Return these settings with the steps of `epochs`, and 20 evaluations if there are any."""
         steps, every = self.steps, self.eval_every or 0
         if epochs is not None:
             steps = max(1, round(epochs * max(1, pairs // self.batch_size)))
@@ -126,7 +126,7 @@ class TrainingConfig:
 
     @property
     def composer(self) -> dict[str, Any]:
-        """Settings of make_composer."""
+        """The settings of make_composer."""
         return {"mix": self.mix} if "+" in self.kind else {}
 
     def lr_at(self, step: int) -> float:
@@ -136,7 +136,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class DistilConfig:
-    """How an encoder is distilled."""
+    """Settings of distillation."""
 
     kind: str = option(
         "what the new table has vectors of; sp+word is the sum of the means of pieces and of words",

@@ -2,8 +2,8 @@
 
 The teacher reads the sources and stays as it is. The new table is trained so that the vector of a
 target is near the teacher's vector of its source, among those of a batch (Reimers and Gurevych 2020
-distil by squared distance; a softmax over the batch is that of Radford et al. 2021, equation in
-`contrastive_loss`). Without targets the sources are their own.
+distil by squared distance; the softmax over the batch is that of Radford et al. 2021, equation in
+`contrastive_loss`). Without targets, the sources are the targets.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ INIT_STD = 0.01  # small, so that a token that is seen seldom says little
 FEWEST_PAIRS = 50
 HELD_OUT, HELD_OUT_SHARE = 300, 0.1  # pairs that are not trained on, at most, and of all
 SURELY = 20  # so many held-out pairs tell
-# Shares that are found: of 1,000 pairs of news 0.57, a line apart 0.08 (neighbours share names).
+# Share of held-out pairs whose translation is nearest: in 1,000 pairs of news 0.57, with the sides
+# a line apart 0.08 (neighbours share names).
 NONE, FEW = 0.1, 0.2
-# Of the text in order; found in the better half of them; less than that where a line is apart
-# (measured there: 0.04 to 0.23 beside 0.77; in aligned news 0.85 to 0.96).
+# The text is cut into PARTS. If the better half of them has more than USUAL_SHARE, a part below
+# APART of their mean is misaligned (measured: 0.04 to 0.23 beside 0.77; aligned 0.85 to 0.96).
 PARTS, USUAL_SHARE, APART = 10, 0.3, 0.4
 BETTER_READ, UNKNOWN_MORE = 1.3, 0.1  # letters a token (ratio), unknown tokens (difference)
 Lines = Sequence[str]
@@ -46,14 +47,16 @@ READ_AT_ONCE = 1024  # sentences, between two steps of the progress bar
 
 
 def contrastive_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """-mean over i of (log softmax_j(c_ij / t)_i + log softmax_j(c_ji / t)_i) / 2, c = cosines.
+    """Return -mean over i of (log softmax_j(c_ij / t)_i + log softmax_j(c_ji / t)_i) / 2.
+
+    c are the cosines of targets and sources, t is the temperature.
 
     Args:
         student, teacher: (B, D) vectors of targets and of their sources.
     """
     logits = normalize(student, eps=1e-9) @ normalize(teacher, eps=1e-9).T / temperature
-    own = torch.arange(len(logits), device=logits.device)
-    return (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+    diagonal = torch.arange(len(logits), device=logits.device)
+    return (cross_entropy(logits, diagonal) + cross_entropy(logits.T, diagonal)) / 2
 
 
 def distil_encoder(
@@ -65,9 +68,9 @@ def distil_encoder(
 ) -> Encoder:
     """Train the encoder of the targets' language, with the teacher for its sources.
 
-    One pair in ten, 300 at most, is held out: its facts count for how many of these targets the
-    nearest source is their own ("found" of "held_out"). With ``more`` a table of the language alone
-    is trained beside the shared one, and the one that finds more is kept.
+    One pair in ten, 300 at most, is held out: the facts count for how many of these targets the
+    nearest source is the right one ("found" of "held_out"). With ``more`` a table of the language
+    alone is trained beside the shared table, and the table that finds more translations is kept.
 
     Args:
         teacher: an encoder of the sources' language, which is not changed.
@@ -78,15 +81,18 @@ def distil_encoder(
 
     Raises:
         InputError: for fewer than FEWEST_PAIRS pairs, for targets of a teacher that is no
-            :class:`Encoder`, and for sides of which next to no held-out pair is found.
+            :class:`Encoder`, and for sides that are no translations of each other.
     """
     if targets is not None and not isinstance(teacher, Encoder):
         raise InputError(
             f"TEACHER: got a {teacher.kind} model, which an encoder of two languages cannot hold; "
             "distil an encoder of its own language first (no --target), and give that"
         )
-    own = list(dict.fromkeys(sources)) if targets is None else sources
-    pairs = _filled(own, own if targets is None else targets)
+    if targets is None:
+        distinct = list(dict.fromkeys(sources))
+        pairs = _filled(distinct, distinct)
+    else:
+        pairs = _filled(sources, targets)
     if len(pairs) < FEWEST_PAIRS:
         what = "different sentences" if targets is None else "pairs with text on both sides"
         raise InputError(
@@ -110,7 +116,7 @@ def distil_encoder(
     facts = _facts(teacher, pairs, others if best == "shared" else [], config)
     facts |= {"held_out": len(held_out), "found": int(found[best].sum())}
     if others:
-        facts |= {f"found_{name}": int(own.sum()) for name, own in found.items()}
+        facts |= {f"found_{name}": int(hits.sum()) for name, hits in found.items()}
     table = trained[best]
     encoder = Encoder(table.weight.detach(), table.segmenter, facts, table.composer)
     if targets is not None and isinstance(teacher, Encoder):
@@ -149,7 +155,7 @@ def _facts(
 def _hold_out(
     pairs: list[tuple[str, str]],
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the pairs to train on and those to judge by, from all parts of the text alike.
+    """Return the pairs to train on and the held-out pairs, taken evenly from the text.
 
     A held-out pair has no side in common with any other pair.
     """
@@ -162,7 +168,11 @@ def _hold_out(
 
 
 def find_translations(encoder: Encoder, targets: Lines, vectors: Tensor) -> NDArray[np.bool_]:
-    """Return of each target (n,) whether the nearest of the sources' vectors (n, D) is its own."""
+    """Return a mask (n,) of the targets whose nearest source is their translation.
+
+    Args:
+        vectors: (n, D) of the sources, line by line.
+    """
     if not targets:
         return np.zeros(0, dtype=bool)
     cosines = normalize(encoder.embed_text(targets), eps=1e-9) @ normalize(vectors, eps=1e-9).T
@@ -171,7 +181,7 @@ def find_translations(encoder: Encoder, targets: Lines, vectors: Tensor) -> NDAr
 
 
 def _check_found(found: NDArray[np.bool_], flags: str) -> None:
-    """Raise InputError where next to no held-out pair is found; warn of parts without any."""
+    """Raise InputError where hardly a translation is found; warn of parts without any."""
     if len(found) >= SURELY and found.mean() <= NONE:
         raise InputError(
             f"{flags}: of {len(found)} held-out translations the encoder finds {found.sum()}: the "
@@ -225,7 +235,7 @@ def _filled(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, s
 
 
 def _read(teacher: RewardEncoder, sentences: Sequence[str]) -> Tensor:
-    """The teacher's vectors (n, D)."""
+    """Return the teacher's vectors (n, D)."""
     vectors = []
     with Progress(len(sentences), " sentences", "reading") as bar:
         for begin in range(0, len(sentences), READ_AT_ONCE):

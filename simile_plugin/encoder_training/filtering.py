@@ -33,7 +33,7 @@ from simile_plugin.files import (
     option,
 )
 
-# Filters compare words; case and the spacing of punctuation must not decide.
+# Filters compare words, whatever their case and the spaces around punctuation.
 COMPARED = Preprocessing()
 SCORE, LENGTH, OVERLAP, LANGUAGE = "score", "length", "overlap", "language"
 EXCLUDED, DUPLICATE, NEAR_DUPLICATE = "excluded", "duplicate", "near-duplicate"
@@ -43,7 +43,7 @@ filters = partial(option, group="filters")
 
 @dataclass(frozen=True)
 class FilterOptions(ColumnFiles):
-    """Flags of `simile filter-pairs`: what must hold of a pair; bounds are inclusive."""
+    """Flags of `simile filter-pairs`: conditions on a pair; bounds are inclusive."""
 
     output: str | None = data(
         "file to write, .gz by its name (default: standard output)", None, metavar="FILE"
@@ -99,7 +99,7 @@ class FilterOptions(ColumnFiles):
     def active(self) -> list[str]:
         """Names of the filters that are on, in the order they are applied.
 
-        Only the score of an encoder, which costs most, is looked at after the language.
+        Only the score of an encoder comes later, after the language: it costs most.
         """
         on = {
             SCORE: self.min_score is not None,
@@ -116,8 +116,8 @@ class FilterOptions(ColumnFiles):
 def trigram_overlap(left: Sequence[str], right: Sequence[str]) -> float:
     """Return word trigrams in common (as often as in both) / trigrams of the shorter side.
 
-    In [0, 1]. A side of one or two words is short of trigrams: then bigrams or words, as long as it
-    is, take their place, so that a short copy counts as one.
+    In [0, 1]. A side of one or two words has no trigram: then bigrams or words take their place, so
+    that a short copy counts as a copy.
     """
     shorter = min(len(left), len(right))
     size = min(3, shorter)
@@ -170,7 +170,7 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
     """Return hashes of the sentences of evaluation files: every column that has a letter.
 
     Compared without case, punctuation and spaces, and without Moses' escapes (&apos;), so that
-    tokenised text is found too.
+    tokenised sentences are excluded, too.
 
     Raises:
         InputError: for a file that is not UTF-8 text or has no sentence.
@@ -187,7 +187,7 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
                         sentences += 1
         if bad.total or not sentences:
             reason = bad.examples[0] if bad.total else f"{path}: no sentence in it"
-            raise InputError(f"--exclude: {reason}; nothing would be known to be excluded")
+            raise InputError(f"--exclude: {reason}; its sentences could not be excluded")
     return frozenset(keys)
 
 
@@ -207,12 +207,12 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class FilteredBlock:
-    """What is left of a block, before duplicates of other blocks are removed."""
+    """The pairs of a block that passed its filters; duplicates of other blocks are still there."""
 
     name: str
-    lines: list[bytes]  # of the pairs that are left
-    keys: NDArray[np.uint64]  # of exact duplicates
-    near_keys: NDArray[np.uint64]
+    lines: list[bytes]  # of these pairs
+    keys: NDArray[np.uint64]  # equal for exact duplicates
+    near_keys: NDArray[np.uint64]  # equal for near duplicates
     read: int  # pairs of the block
     removed: Counter[str]  # pairs under the first filter that removed them
     bad: list[tuple[int, str]]  # number and reason of the lines that gave no pair
@@ -220,7 +220,7 @@ class FilteredBlock:
 
 @dataclass(frozen=True)
 class BlockFilter:
-    """All filters that look at one pair alone; picklable, to run in another process."""
+    """All filters of a single pair; picklable, to run in another process."""
 
     options: FilterOptions
     exclusions: frozenset[int] = frozenset()
@@ -267,7 +267,7 @@ class BlockFilter:
         return candidates
 
     def _score(self, line: str) -> float | None:
-        """Return the score of a line, NaN where none is asked for, None if it is no number."""
+        """Return the score of a line, NaN without --score-column, None if it is no number."""
         if self.options.score_column is None:
             return math.nan
         cells = line.split("\t", self.options.score_column)
@@ -275,7 +275,7 @@ class BlockFilter:
         return finite_number(cells[place]) if place < len(cells) else None
 
     def _filters(self) -> Iterator[tuple[str, Callable[[_Candidate], bool]]]:
-        """Yield cheap ones first; a pair is counted under the first that removes it."""
+        """Yield names and filters, cheap ones first; the first that removes a pair counts it."""
         options = self.options
         if options.score_column is not None:
             yield SCORE, self._scores_enough
@@ -328,14 +328,14 @@ class BlockFilter:
 class SeenKeys:
     """A growing set of 64-bit keys at 8 bytes each (twice that while it grows).
 
-    Sorted runs, each less than half as long as the one before: a key is looked for in log(n) runs.
+    Sorted runs, each less than half as long as the run before: a look-up searches log(n) runs.
     """
 
     def __init__(self) -> None:
         self.runs: list[NDArray[np.uint64]] = []
 
     def add(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Add keys (m,); True for each that is new, and for the first of equal new ones."""
+        """Add keys (m,); return a mask of the new keys, of equal ones the first."""
         distinct, first = np.unique(keys, return_index=True)
         seen = np.zeros(len(distinct), dtype=bool)
         for run in self.runs:
@@ -347,7 +347,7 @@ class SeenKeys:
             self.runs.append(distinct[~seen])
         while len(self.runs) > 1 and 2 * len(self.runs[-1]) >= len(self.runs[-2]):
             merged = np.concatenate([self.runs.pop(), self.runs.pop()])
-            merged.sort(kind="stable")  # merges what is in order already
+            merged.sort(kind="stable")  # merges sorted runs in linear time
             self.runs.append(merged)
         return new
 
@@ -410,7 +410,7 @@ def _writer(output: str | None) -> Iterator[IO[bytes]]:
         return
     with atomic_write(output, "wb") as stream:
         if output.endswith(".gz"):
-            # No name and time in it: the same pairs give the same bytes.
+            # Without name and time: the same pairs give the same bytes.
             with gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed:
                 yield packed  # type: ignore[misc]
         else:

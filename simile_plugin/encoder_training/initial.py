@@ -30,12 +30,12 @@ def initial_embeddings(path: str, tokenizer: Tokenizer, config: TrainingConfig) 
     """Return vectors (V, D) of the tokens that ``path`` knows by the same text; others are random.
 
     Args:
-        path: text of a token and its D numbers a line, as word2vec and GloVe write them (plain,
-            .gz or .zst; a first line of two numbers is left out, and so are lines from the third
-            on that are no UTF-8 text, which published files have); or an encoder folder.
+        path: lines of a token and its D numbers, as word2vec and GloVe write them (plain, .gz or
+            .zst). A first line of two numbers is left out, and so are lines from the third on that
+            are no UTF-8 text, which published files have. Or an encoder folder.
 
     Raises:
-        InputError: for vectors of another length, what is no vector, or if no token is known.
+        InputError: for vectors of another length, lines without a vector, or if no token is known.
     """
     if path != "-" and not Path(path).exists():
         raise InputError(f"{FLAG}: {path}: no such file or folder")
@@ -71,7 +71,7 @@ def _lines(
     left_out: list[str] = []
 
     def report(number: int, reason: str) -> None:
-        if number < 3:  # the first ones show whether the file is one
+        if number < 3:  # the first lines show what the file is
             raise InputError(f"{FLAG}: {path}:{number}: {reason}; expected vectors as UTF-8 text")
         left_out.append(reason)
 
@@ -79,14 +79,14 @@ def _lines(
         for number, line in block.lines(report):
             text, *cells = line.rstrip().rsplit(" ", dim)
             if number == 1 and len(line.split()) == 2 and dim > 1:
-                continue  # how many there are, and their length
+                continue  # number and length of the vectors
             if text not in wanted and number > 2:
                 continue
             try:
                 vector = np.array(cells, dtype=np.float32)
             except ValueError:
                 vector = np.full(1, np.nan, dtype=np.float32)
-            # Numbers that are too many stand in the text, where an n-gram has 3 spaces at most.
+            # Too many numbers end up in `text`; an n-gram has 3 spaces at most.
             if len(vector) != dim or text.count(" ") > 4:
                 if numbers := _numbers_behind(line):
                     raise InputError(

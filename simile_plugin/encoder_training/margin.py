@@ -35,13 +35,13 @@ def margin_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
 
 
 def margin_step(vectors: Tensor, exists: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """Return margin_loss of a minibatch and its gradient, written out: half the time of autograd's.
+    """Return margin_loss of a minibatch and its gradient, in half the time of autograd.
 
     With unit vectors a = s/|s| and so on, d cos(s, t) / ds = (b - cos(s, t) a) / |s|.
 
     Args:
         vectors: (4 * B, D): all s, all t, all t' (negatives for s), all s' (negatives for t).
-        exists: (B, 2) whether there are t' and s'; the hinge of one that is not there is 0.
+        exists: (B, 2) True where there are t' and s'; the hinge of a missing negative is 0.
         margin: d.
 
     Returns:
@@ -87,20 +87,20 @@ class StepStats:
     random: float
 
     def collapsed(self, margin: float) -> bool:
-        """Return whether every cosine is near 1, and the loss near what equal cosines give."""
+        """Return True where all cosines are near 1, and the loss near 2 * margin."""
         stuck = self.loss > COLLAPSED_LOSS * 2 * margin
         return stuck and embeddings_collapsed(self.positive, self.random)
 
 
 def embeddings_collapsed(positive: float, random: float) -> bool:
-    """Return whether pairs and random sentences cannot be told apart: all cosines are near 1."""
+    """Return True where pairs and random sentences have the same cosines, near 1."""
     return random > COLLAPSED_COSINE and positive - random < COLLAPSED_GAP
 
 
 class Recorded:
-    """An objective as one CUDA graph: a GPU ends its 50 small operations before the host asks.
+    """An objective as a CUDA graph: its 50 small operations run faster than the host sends them.
 
-    Graphs are kept by shape: there is the whole minibatch, and now and then a smaller last one.
+    Graphs are kept by shape: that of a whole minibatch, and of a smaller last minibatch.
     Where recording fails, the objective is computed step by step, and the log says so once.
 
     Args:

@@ -1,4 +1,4 @@
-"""Mega-batch mining: the hardest negative of every sentence, by one matrix product or its blocks.
+"""Mega-batch mining: the hardest negative of every sentence, by a matrix product in blocks.
 
 A GPU makes the product itself. A processor searches it exactly in two passes. The first multiplies
 blocks, in bfloat16 where it has that, and keeps of each tile only the largest value of every row
@@ -9,15 +9,31 @@ pass's error of the best.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-CELLS = 2**28  # of a product on a GPU, 1 GB: a mega-batch of 16,000 pairs at once
+CELLS = 2**28  # of a product on a GPU, 1 GB: a mega-batch of 16,000 pairs
 BLOCK = 512  # rows multiplied at once: memory is O(block * n)
-TILE = 128  # side of a tile: what is searched again
+TILE = 128  # side of a tile, the unit of the second pass
 NOTHING = -2.0  # below every cosine: the value of a forbidden cell
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Speed and memory of the search on a CPU.
+
+    Attributes:
+        dtype: of the first pass; None: the fastest on this processor.
+        block: rows multiplied at once in the first pass.
+        tile: columns searched at once in the second pass.
+    """
+
+    dtype: torch.dtype | None = None
+    block: int = BLOCK
+    tile: int = TILE
 
 
 def hardest_negatives(
@@ -27,11 +43,9 @@ def hardest_negatives(
     right_keys: Tensor,
     pool: str = "other",
     only: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-    block: int = BLOCK,
-    tile: int = TILE,
+    passes: Passes | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The most similar wrong partner of each sentence of a mega-batch (Wieting et al. 2019, eq. 4).
+    """Return the most similar wrong partner of each sentence (Wieting et al. 2019, eq. 4).
 
     t' of s_i is the argmax of cos(s_i, c) over the pool, s' of t_i likewise. The pool of a
     sentence is the other side of all other pairs ("other", the paper's choice) or both sides of
@@ -41,9 +55,8 @@ def hardest_negatives(
     Args:
         left, right: (n, D) vectors of the pairs' sides, any length.
         left_keys, right_keys: (n,) int64, equal for equal sentences.
-        only: (k,) pairs whose negatives are asked for. Default: all.
-        dtype: of the first pass; the result does not depend on it. Default: the fastest here.
-        block, tile: rows multiplied and columns searched again at once; speed and memory only.
+        only: (k,) pairs to find negatives for. Default: all.
+        passes: of the search on a CPU; the result does not depend on them.
 
     Returns:
         For each s_i and for each t_i the position of its negative in cat(left, right), (n,) or
@@ -61,7 +74,7 @@ def hardest_negatives(
         left_queries, right_queries = left[only], right[only]
     search: _Search | _OneProduct
     if left.device.type == "cpu":
-        search = _Search(forbidden, dtype or fastest_dtype(), block, tile)
+        search = _Search(forbidden, passes or Passes())
     else:
         search = _OneProduct(forbidden)
     if only is None:
@@ -71,39 +84,39 @@ def hardest_negatives(
     for_left = for_left[0], _shifted(for_left[1], n)
     if pool == "other":
         return for_left[1], for_right[1]
-    own_left, own_right = search.rows(left_queries, left), search.rows(right_queries, right)
-    # cat(left, right): of equals, the left one comes first.
-    own_right = own_right[0], _shifted(own_right[1], n)
-    return _better(own_left, for_left), _better(for_right, own_right)
+    same_left, same_right = search.rows(left_queries, left), search.rows(right_queries, right)
+    # Positions are in cat(left, right): of equals the left comes first.
+    same_right = same_right[0], _shifted(same_right[1], n)
+    return _better(same_left, for_left), _better(for_right, same_right)
 
 
 def fastest_dtype() -> torch.dtype:
-    """bfloat16 where the processor multiplies it faster than float32, else float32."""
+    """Return bfloat16 where the processor multiplies it faster than float32, else float32."""
     supported = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     return torch.bfloat16 if supported() else torch.float32
 
 
 def sharing_pairs(left_keys: Tensor, right_keys: Tensor) -> Tensor:
-    """Cells (i, j) where pairs i and j share a sentence; every (i, i) is one.
+    """Return the cells (i, j) where pairs i and j share a sentence, every (i, i) among them.
 
     Args:
         left_keys, right_keys: (n,) equal for equal sentences.
 
     Returns:
-        (cells, 2) int64; a cell can stand there more than once.
+        (cells, 2) int64; a cell can be repeated.
     """
     n = len(left_keys)
     keys, order = torch.sort(torch.cat([left_keys, right_keys]))
     pairs = order % n
-    own = torch.arange(n, device=keys.device)
-    cells = [torch.stack([own, own], 1)]
-    # Copies of a key are neighbours now: compare at distance 1, 2, ... until nothing is equal.
+    diagonal = torch.arange(n, device=keys.device)
+    cells = [torch.stack([diagonal, diagonal], 1)]
+    # Equal keys are neighbours now: compare at distance 1, 2, ... until nothing is equal.
     for distance in range(1, 2 * n):
         same = (keys[distance:] == keys[:-distance]).nonzero().squeeze(1)
         if len(same) == 0:
             break
-        one, other = pairs[same], pairs[same + distance]
-        cells += [torch.stack([one, other], 1), torch.stack([other, one], 1)]
+        first, second = pairs[same], pairs[same + distance]
+        cells += [torch.stack([first, second], 1), torch.stack([second, first], 1)]
     return torch.cat(cells)
 
 
@@ -115,12 +128,12 @@ def _shifted(index: Tensor, by: int) -> Tensor:
 
 
 def _better(first: Best, second: Best) -> Tensor:
-    """Positions of the larger of two maxima; of equals the first's."""
+    """Return the positions of the larger of two maxima; of equals the first's."""
     return torch.where(second[0] > first[0], second[1], first[1])
 
 
 class _OneProduct:
-    """Maxima of the rows of a float32 product, on a GPU: all of it takes a millisecond there."""
+    """Maxima of the rows of a float32 product on a GPU, which takes a millisecond there."""
 
     def __init__(self, forbidden: Tensor, cells: int = CELLS) -> None:
         self.forbidden = forbidden
@@ -138,7 +151,7 @@ class _OneProduct:
         for start in range(0, len(queries), block):
             product = queries[start : start + block] @ pool.T
             row, column = self.forbidden[:, 0] - start, self.forbidden[:, 1]
-            if block < len(queries):  # asks how many are left
+            if block < len(queries):  # synchronises: the number of cells in this block
                 inside = (row >= 0) & (row < len(product))
                 row, column = row[inside], column[inside]
             product[row, column] = NOTHING
@@ -151,12 +164,12 @@ class _OneProduct:
 class _Search:
     """Maxima of the rows and columns of a product on the CPU, forbidden cells left out."""
 
-    def __init__(self, forbidden: Tensor, dtype: torch.dtype, block: int, tile: int) -> None:
+    def __init__(self, forbidden: Tensor, passes: Passes) -> None:
         self.forbidden = forbidden[torch.argsort(forbidden[:, 0])]
         self.transposed = forbidden.flip(1)[torch.argsort(forbidden[:, 1])]
-        self.dtype = dtype
-        self.block = max(1, block // tile) * tile
-        self.tile = tile
+        self.dtype = passes.dtype or fastest_dtype()
+        self.block = max(1, passes.block // passes.tile) * passes.tile
+        self.tile = passes.tile
 
     def both_ways(self, queries: Tensor, pool: Tensor) -> tuple[Best, Best]:
         """For each query the best of the pool, and for each of the pool the best query."""
@@ -173,7 +186,7 @@ class _Search:
         return self._refined(queries, pool, rows, self.transposed, self._slack(queries, pool))
 
     def _bounds(self, queries: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
-        """Largest values of tiles: of each row (k, tiles) and of each column (tiles, n)."""
+        """Return the largest values in tiles, of each row (k, tiles) and each column (tiles, n)."""
         n, tile = len(queries), self.tile
         rows = torch.empty(n, -(-len(pool) // tile), device=queries.device)
         columns = torch.empty(-(-n // tile), len(pool), device=queries.device)
@@ -194,7 +207,7 @@ class _Search:
         return rows, columns
 
     def _slack(self, queries: Tensor, pool: Tensor) -> float:
-        """Twice the largest error of a value of the first pass.
+        """Return twice the largest error of a value of the first pass.
 
         Of unit vectors a, b and their rounded a', b': |ab - a'b'| <= |a - a'| + |b - b'| |a'|; the
         product itself is rounded once more. A hundredth is for |a'| > 1, 2e-5 for float32.
@@ -208,7 +221,7 @@ class _Search:
     def _refined(
         self, queries: Tensor, pool: Tensor, bounds: Tensor, cells: Tensor, slack: float
     ) -> Best:
-        """Search the tiles that can hold the best of a query, in float32.
+        """Search the tiles that can hold the best value of a query, in float32.
 
         Args:
             queries, pool: (n, D) unit vectors.
@@ -219,7 +232,7 @@ class _Search:
         value = torch.full((n,), NOTHING, device=queries.device)
         index = torch.full((n,), -1, dtype=torch.int64, device=queries.device)
         best = bounds.amax(1)
-        # Where every cell is forbidden nothing is searched.
+        # A query whose cells are all forbidden has no tile.
         possible = (bounds >= best[:, None] - slack) & (best > NOTHING / 2)[:, None]
         place = torch.empty(n, dtype=torch.int64, device=queries.device)
         for number, (start, some) in enumerate(self._tiles(cells, len(pool))):
@@ -236,7 +249,7 @@ class _Search:
         return value, index
 
     def _tiles(self, cells: Tensor, n: int) -> Iterator[tuple[int, Tensor]]:
-        """Start of each tile, and the forbidden cells in it."""
+        """Yield the start of each tile, and the forbidden cells in it."""
         edges = torch.arange(0, n + self.tile, self.tile, device=cells.device)
         limits = torch.searchsorted(cells[:, 0].contiguous(), edges).tolist()
         for number, start in enumerate(range(0, n, self.tile)):
@@ -244,14 +257,14 @@ class _Search:
 
 
 def _row_maxima(product: Tensor) -> Best:
-    """Largest value of each row, and the first place where it stands."""
+    """Return the largest value of each row, and its first position."""
     # numpy's argmax is vectorised: 12 times faster than torch's on (256, 2560).
     index = torch.from_numpy(product.numpy().argmax(axis=1))
     return product.gather(1, index[:, None]).squeeze(1), index
 
 
 def _tile_maxima(product: Tensor, tile: int) -> tuple[Tensor, Tensor]:
-    """Largest value of each row in each tile (rows, tiles), of each column likewise (tiles, n)."""
+    """Return the largest values in tiles, of each row (rows, tiles) and each column (tiles, n)."""
     rows, n = product.shape
     row_tiles, column_tiles = -(-rows // tile), -(-n // tile)
     padding = (0, column_tiles * tile - n, 0, row_tiles * tile - rows)
@@ -269,16 +282,15 @@ def _by_bits(product: Tensor) -> bool:
 
 
 def _hidden(product: Tensor) -> float:
-    """What a forbidden cell is set to: at most the bound of any other cell."""
+    """Return the value for forbidden cells: at most the bound of any other cell."""
     return 0.0 if _by_bits(product) else NOTHING
 
 
 def _bfloat16_maxima(product: Tensor, axis: int = 2) -> Tensor:
-    """Upper bounds of maxima along an axis: the maximum itself, or 0 where it is below.
+    """Return upper bounds of maxima along an axis: the maximum, or 0 where it is below 0.
 
-    The bits of numbers from 0 up are ordered as integers are, and those of all others are
-    negative integers: numpy finds maxima of them six times faster than torch
-    finds those of bfloat16.
+    Read as integers, the bits of numbers from 0 on are in their order, and those of numbers below 0
+    are negative: numpy's maxima of integers are six times faster than torch's of bfloat16.
     """
     bits = product.view(torch.int16).numpy().max(axis=axis)
     return torch.from_numpy(bits).view(torch.bfloat16).float().clamp(min=0)

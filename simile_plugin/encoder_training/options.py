@@ -47,12 +47,13 @@ class ColumnFiles(PairFiles):
 
     @property
     def chosen(self) -> Columns:
+        """The columns of --columns."""
         return Columns.parse(self.columns)
 
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How sentences become tokens."""
+    """Flags that decide the tokens of sentences."""
 
     vocab_size: int | None = text(
         "pieces, words or n-grams, the most frequent ones; fewer if the text has not so many "
@@ -71,6 +72,7 @@ class TextOptions:
 
     @property
     def preprocessing(self) -> Preprocessing:
+        """The normalisation that the flags choose."""
         return Preprocessing(
             lowercase=not self.keep_case,
             nfkc=not self.no_nfkc,
@@ -78,7 +80,7 @@ class TextOptions:
         )
 
     def check_tokens(self, tokens: str) -> None:
-        """Raise InputError for a flag that is of no use with such tokens."""
+        """Raise InputError for a flag that such tokens do not use."""
         if self.sentencepiece is not None and "sp" not in tokens.split("+"):
             raise InputError(
                 f"--sentencepiece: got {self.sentencepiece}, but the tokens of this encoder are "
@@ -93,9 +95,9 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class RunOptions(TextOptions, PairFiles):
-    """What to train from and where to; TrainingConfig holds how.
+    """Input and output of a training; TrainingConfig has the settings that decide the result.
 
-    ``pairs`` are TSV files, or one folder of binarize_pairs, which millions of pairs need.
+    ``pairs`` are TSV files, or a folder of binarize_pairs, which millions of pairs need.
 
     Attributes:
         epochs: passes over the pairs; None for TrainingConfig.steps.

@@ -28,7 +28,7 @@ from simile_plugin.encoder import (
 from simile_plugin.encoder_training.tsv import FIRST_TWO, Block, Columns, TsvInput
 from simile_plugin.files import InputError
 
-SHOWN = 5  # bad lines that are reported one by one; the rest is only counted
+SHOWN = 5  # bad lines that are reported; the rest is only counted
 NO_PIECE = "side without a known piece"
 LONGEST = 4192  # bytes of a sentence that sentencepiece trains on by default
 CAPITALS = 0.02  # share of pieces: a model of lowercased text has none with a capital
@@ -37,14 +37,14 @@ DEFAULT_SIZE = {"sp": 30_000, "word": 200_000, "trigram": 200_000, "ngram": 200_
 
 @dataclass
 class BadLines:
-    """Lines that gave no pair: how many for each reason, and the first few as file:line."""
+    """Lines without a pair: their number by reason, and the first few as file:line."""
 
     strict: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
 
     def add(self, name: str, line: int, reason: str) -> None:
-        """Count one; with ``strict`` raise InputError instead."""
+        """Count a line; with ``strict`` raise InputError instead."""
         message = f"{name}:{line}: {reason}"
         if self.strict:
             raise InputError(f"{message}; expected sentence TAB paraphrase (--strict)")
@@ -54,21 +54,22 @@ class BadLines:
 
     @property
     def total(self) -> int:
+        """The number of bad lines."""
         return sum(self.counts.values())
 
     def summary(self) -> str:
-        """Return one line: total, count of each reason, first examples."""
+        """Return a line of text: total, count of each reason, first examples."""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.counts.items())
         more = ", ..." if self.total > len(self.examples) else ""
         return f"{self.total} lines skipped ({reasons}): {', '.join(self.examples)}{more}"
 
     def warn(self) -> None:
-        """Say on standard error what was skipped, if anything was."""
+        """Print the summary on standard error, if lines were skipped."""
         if self.total:
             say(f"warning: {self.summary()}")
 
     def no_pair(self, paths: Sequence[str]) -> InputError:
-        """Return what is wrong with input that gave no pair."""
+        """Return the error for input without a pair."""
         skipped = f"; {self.summary()}" if self.total else ""
         return InputError(
             f"{', '.join(paths)}: no pair found, expected lines of sentence TAB paraphrase{skipped}"
@@ -103,17 +104,18 @@ class TextPairs:
 
 
 class Prepared(Preprocessing):
-    """Of sentences that have been through their preprocessing."""
+    """Preprocessing that changes nothing, for text that is preprocessed already."""
 
     def apply(self, sentence: str) -> str:
+        """Return the sentence."""
         return sentence
 
 
 class Tokens(NamedTuple):
     """Sentences as tokens."""
 
-    ids: NDArray[np.integer]  # (P,) known tokens of all sentences one after the other
-    lengths: NDArray[np.int64]  # (S,) how many each has
+    ids: NDArray[np.integer]  # (P,) known tokens of all sentences, concatenated
+    lengths: NDArray[np.int64]  # (S,) number of them of each sentence
     hashes: NDArray[np.uint64]  # (S,)
 
 
@@ -147,7 +149,7 @@ class Pairs:
 
 
 def say(message: str) -> None:
-    """Print one line of progress on standard error."""
+    """Print a line on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -159,7 +161,7 @@ def sentence_hash(prepared: str) -> int:
 def read_block(
     block: Block, columns: Columns, preprocessing: Preprocessing, report: Callable[[int, str], None]
 ) -> TextBlock:
-    """Return the pairs of a block; report(line number, reason) hears of lines without one."""
+    """Return the pairs of a block; call report(line number, reason) for lines without a pair."""
     numbers: list[int] = []
     raw: list[str] = []
     sentences: list[str] = []
@@ -210,8 +212,8 @@ def segment_block(text: TextBlock, tokenizer: Tokenizer) -> tuple[Tokens, NDArra
     """Return the tokens of the pairs of a block, without unknown ones, as in the encoder's mean.
 
     Returns:
-        the tokens, and for each pair (n,) whether both sides have a known one; the others are
-        left out.
+        the tokens, and a mask (n,) of the pairs with a known token on both sides; the tokens of
+        other pairs are left out.
     """
     ids, offsets = tokenizer.encode_flat(text.sentences)
     known = tokenizer.known(ids)
@@ -245,14 +247,14 @@ def segment_pairs(text: TextPairs, tokenizer: Tokenizer) -> Pairs:
 
 
 def of_prepared(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same tokeniser, of sentences that are preprocessed already."""
+    """Return the same tokeniser for sentences that are preprocessed already."""
     return load_tokenizer(
         tokenizer.name, tokenizer.files, Prepared(**asdict(tokenizer.preprocessing))
     )
 
 
 def read_sentencepiece(path: str | None, preprocessing: Preprocessing) -> bytes | None:
-    """Read the model of --sentencepiece, if there is one."""
+    """Read the model of --sentencepiece and warn of capitals; None without the flag."""
     if path is None:
         return None
     content = Path(path).read_bytes()
@@ -282,7 +284,7 @@ def train_tokenizer(
     Args:
         prepared: preprocessed sentences, distinct.
         vocab_size: of each part; None for the papers' sizes.
-        given: a sentencepiece model to use instead of training one.
+        given: a sentencepiece model, which is used instead of training.
     """
     files = {}
     for part, file in zip(name.split("+"), file_names(name), strict=True):
@@ -314,7 +316,8 @@ def train_sentencepiece(
     model = io.BytesIO()
     texts = [preprocessing.apply(sentence) for sentence in sentences]
     longest = max((len(text.encode()) for text in texts), default=0)
-    # It would leave out longer ones than its default; that a model would have in it, too.
+    # sentencepiece drops sentences above max_sentence_length (4,192 bytes). Raise it only if
+    # needed: the value is written into the model.
     longer: dict[str, Any] = {"max_sentence_length": longest} if longest > LONGEST else {}
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -323,15 +326,15 @@ def train_sentencepiece(
             vocab_size=vocab_size,
             hard_vocab_limit=False,
             character_coverage=0.9995,
-            # Normalised already, and by the same code that will do it in use.
+            # The text is normalised already, by the code that normalises it in use.
             normalization_rule_name="identity",
             bos_id=-1,
             eos_id=-1,
-            num_threads=1,  # the order of threads must not decide the pieces
+            num_threads=1,  # with several threads the pieces depend on their order
             minloglevel=2,
             **longer,
         )
-    except (RuntimeError, OSError, ValueError) as error:  # the last: a size beyond 32 bits
+    except (RuntimeError, OSError, ValueError) as error:  # ValueError: a size beyond 32 bits
         raise InputError(
             f"--vocab-size {vocab_size}: sentencepiece could not be trained "
             f"({' '.join(str(error).split())}); give more text or another size"

@@ -1,4 +1,4 @@
-"""Several processes of one training, started by torchrun: who this one is, and sums over all."""
+"""Several processes of a training, started by torchrun: rank, device, and sums over all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def joined_processes(device: str) -> Iterator[tuple[int, torch.device]]:
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Return the number of this process, and how many there are (torchrun); (0, 1) alone."""
+    """Return the rank of this process and the number of processes; (0, 1) without torchrun."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return 0, 1

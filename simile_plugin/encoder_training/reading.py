@@ -67,11 +67,11 @@ class TextData:
 
     @property
     def is_one_pair(self) -> bool:
-        """Whether all pairs are of the same two sentences."""
+        """True where all pairs are of the same two sentences."""
         return len(self.text.sentences) < 3
 
     def facts(self) -> dict[str, Any]:
-        """Return what the encoder's config.json says of the data."""
+        """Return the facts on the data for the encoder's config.json."""
         return {
             "data": self.digest,
             "sentences": len(self.text.sentences),
@@ -80,7 +80,7 @@ class TextData:
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a run to be resumed; keys read as flags."""
+        """Return the values that a resumed run must share; keys read as flags."""
         return {
             "pairs": self.digest,
             "tokens": self.tokens,
@@ -142,16 +142,16 @@ class BinarizedData:
 
     @property
     def is_one_pair(self) -> bool:
-        """Whether all pairs are of the same two sentences."""
+        """True where all pairs are of the same two sentences."""
         hashes = self.pairs.hashes
         return bool(((hashes == hashes[0]) | (hashes == hashes[1])).all())
 
     def facts(self) -> dict[str, Any]:
-        """Return what the encoder's config.json says of the data."""
+        """Return the facts on the data for the encoder's config.json."""
         return {"data": self.digest, "sentencepiece": "of the binarized pairs"}
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be equal for a run to be resumed; keys read as flags."""
+        """Return the values that a resumed run must share; keys read as flags."""
         return {"pairs": self.digest}
 
     def segmented(self, folder: RunFolder) -> tuple[Tokenizer, Pairs]:
@@ -160,7 +160,7 @@ class BinarizedData:
 
 
 def read_training_data(options: RunOptions, tokens: str) -> TextData | BinarizedData:
-    """Read what --pairs names; the tokens of the encoder are ``tokens``."""
+    """Read PAIRS, for an encoder of these tokens."""
     if are_binarized(options.pairs):
         return BinarizedData(options, tokens)
     return TextData(options, tokens)

@@ -17,13 +17,13 @@ from torch import Tensor
 
 POINTER, SIZE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 HEAD: list[Any] = [POINTER, SIZE, SIZE, SIZE]  # rows, begin, end, dim
-# Fewer are not worth another thread: torch's own threads still wait busily for their next work.
+# Fewer rows are not worth another thread: torch's threads still spin, waiting for work.
 ROWS_OF_A_THREAD = 4096
 
 
 @cache
 def load_kernel() -> RowKernel | None:
-    """The kernel, or None where it was not compiled."""
+    """Return the kernel; None where it was not compiled."""
     for suffix in EXTENSION_SUFFIXES:
         path = Path(__file__).with_name("_row_kernel" + suffix)
         if path.is_file():
@@ -56,7 +56,7 @@ class RowKernel:
         coefficients: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
         eps: float,
     ) -> None:
-        """The steps that rows missed: weight -= (total + spread x^2) first / (root + eps).
+        """Make the steps that rows missed: weight -= (total + spread x^2) first / (root + eps).
 
         Args:
             tables: weight, first and second moments, (V, D) each; weight is changed.
@@ -74,12 +74,12 @@ class RowKernel:
         decays: tuple[NDArray[Any], NDArray[Any]],
         numbers: tuple[float, float, float, float, float],
     ) -> None:
-        """One step of rows.
+        """Make a step of rows.
 
         Args:
             tables: weight, first and second moments, (V, D) each; all are changed.
             gradient: (R, D).
-            decays: what the moments are multiplied by, missed steps included, (R,) each.
+            decays: factors of the moments, missed steps included, (R,) each.
             numbers: 1 - beta1, 1 - beta2, lr / (1 - beta1^t), sqrt(1 - beta2^t), eps.
         """
         gradient = gradient.contiguous()

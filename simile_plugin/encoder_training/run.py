@@ -105,7 +105,7 @@ def _read_sts(options: RunOptions) -> dict[str, list[StsSet]]:
 
 
 def _check_pairs(data: TextData | BinarizedData, config: TrainingConfig) -> None:
-    """Raise InputError unless a pair can be trained against the sentences of another one."""
+    """Raise InputError where no pair has other sentences to be trained against."""
     if config.steps and data.is_one_pair:
         raise InputError(
             f"got {len(data)} pairs of the same two sentences, expected different pairs: there is "
@@ -116,7 +116,7 @@ def _check_pairs(data: TextData | BinarizedData, config: TrainingConfig) -> None
 def _identity(
     options: RunOptions, config: TrainingConfig, data: TextData | BinarizedData
 ) -> dict[str, Any]:
-    """Return what must be equal for a run to be resumed; keys read as flags."""
+    """Return the values that a resumed run must share; keys read as flags."""
     identity = {name.replace("_", "-"): value for name, value in asdict(config).items()}
     identity["eval-every"] = config.eval_every or 0
     identity |= {"eval-sts": list(options.eval_sts), "init-embeddings": options.init_embeddings}
@@ -136,7 +136,7 @@ def _check_memory(tokens: int, config: TrainingConfig, folder: RunFolder) -> Non
 
 
 def _facts(data: TextData | BinarizedData, options: RunOptions, trainer: Trainer) -> dict[str, Any]:
-    """Return what the encoder's config.json says of data, flags and versions."""
+    """Return the facts on data, flags and versions for the encoder's config.json."""
     facts = {
         **data.facts(),
         "pairs": len(trainer.pairs),
@@ -309,7 +309,7 @@ def _interrupt_waits() -> Iterator[Callable[[], None]]:
     """Delay Ctrl-C until the yielded function is called, which raises the KeyboardInterrupt.
 
     A step that is cut in its middle has taken its minibatch and not made its update: a run resumed
-    from there would differ from one that was not interrupted.
+    from there would differ from an undisturbed run.
     """
     signals: list[int] = []
 

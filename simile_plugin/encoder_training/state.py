@@ -67,7 +67,7 @@ class RunFolder:
 
     Args:
         output: the encoder folder of the run.
-        rank: of this process; only the first one writes.
+        rank: of this process; only rank 0 writes.
     """
 
     def __init__(self, output: str, rank: int = 0) -> None:

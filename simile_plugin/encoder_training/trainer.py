@@ -97,7 +97,7 @@ class Learner:
         """Return vectors (U, D) in training, with dropout, and their backward pass.
 
         Args:
-            draw: seed of this step and process.
+            draw: seed of the dropout of this step and process.
         """
         table = self.optimizer.read(bags.rows)
         if self.config.dropout > 0:
@@ -122,7 +122,7 @@ class Learner:
         return Bags.of(self.pairs, sentences, self.device, split)
 
     def bags_ahead(self, parts: Sequence[NDArray[np.integer]]) -> list[Bags]:
-        """Return the bags of all minibatches to come on a GPU, of the next one on the CPU."""
+        """Return the bags of all coming minibatches on a GPU, of the next minibatch on the CPU."""
         if self.device_pairs is None:
             return [self.bags(parts[0])]
         return self.device_pairs.minibatches(parts)
@@ -155,16 +155,16 @@ class Learner:
         return Gradient(np.zeros(0, dtype=np.int64), nothing)
 
     def step(self, gradient: Gradient) -> None:
-        """Make one step of the optimizer."""
+        """Make a step of the optimizer."""
         self.optimizer.read(gradient.rows)  # rows of other processes have not been read here
         self.optimizer.step(gradient.rows, gradient.of_rows)
 
 
 class Trainer:
-    """State of a training run: weights, optimizer, place in the data, mined negatives.
+    """Weights, optimizer, place in the data and mined negatives of a run; makes its steps.
 
-    With several processes (torch.distributed) each one computes its share of every minibatch, and
-    all of them make the same step.
+    With several processes (torch.distributed) each computes its share of every minibatch, and all
+    make the same step.
 
     Args:
         vocab_size: V, rows of the embedding table; of a mixture those of each part.
@@ -199,7 +199,7 @@ class Trainer:
         self.position = 0  # pairs of the epoch's order that went into mega-batches
         self.order = self._shuffled(0)
         self.queue = np.zeros((0, 4), dtype=np.int64)  # mined: s, t, t' and s' as sentences
-        # Of minibatches to come: this process's sentences, and (b, 2) whether there are t' and s'.
+        # Coming minibatches: bags of this process's sentences, and (b, 2) masks of t' and s'.
         self.ahead: deque[tuple[Bags, Tensor]] = deque()
         self._objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = partial(
             margin_step, margin=config.margin
@@ -214,21 +214,21 @@ class Trainer:
 
     @property
     def weight(self) -> Tensor:
-        """Embeddings (V, D) after the last step."""
+        """The embeddings (V, D) after the last step."""
         return self.learner.optimizer.read()
 
     @property
     def megabatch(self) -> int:
-        """M now: 1 + step / anneal, at most config.megabatch."""
+        """The M of this step: 1 + step / anneal, at most config.megabatch."""
         return min(self.config.megabatch, 1 + self.step // self.config.megabatch_anneal)
 
     @property
     def lr(self) -> float:
-        """Learning rate at this step."""
+        """The learning rate at this step."""
         return self.config.lr_at(self.step)
 
     def train_step(self) -> Tensor:
-        """Train on one minibatch: mine if nothing is left, loss, gradient, a step.
+        """Train on a minibatch: mine negatives if the queue is empty, loss, gradient, a step.
 
         Returns:
             the values of StepStats, (5,), on the device.
@@ -253,7 +253,7 @@ class Trainer:
         return stats
 
     def _look_ahead(self) -> None:
-        """Make the bags of this process's shares of the queue, or of the next one of them."""
+        """Make the bags of this process's shares of coming minibatches."""
         size = self.config.batch_size
         shares = [
             self.queue[start : start + size][self.rank :: self.world]
@@ -267,7 +267,7 @@ class Trainer:
             self.ahead.extend(zip(bags, exists.split([*map(len, shares)]), strict=True))
 
     def sentences(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sentences (4 * b,) of a minibatch, side by side; any where there is none."""
+        """Return the sentences (4 * b,) of a minibatch, all s, t, t', s'; 0 for a missing one."""
         return np.maximum(batch, 0).T.ravel()
 
     def _gradient(self, bags: Bags, exists: Tensor) -> tuple[Gradient, Tensor]:
@@ -275,7 +275,7 @@ class Trainer:
 
         Args:
             bags: the sentences s, t, t', s' of b pairs, as ``sentences`` gives them.
-            exists: (b, 2) whether there are t' and s'.
+            exists: (b, 2) True where there are t' and s'.
         """
         draw = [self.config.seed, self.step, self.rank]
         vectors, backward = self.learner.forward(bags, draw)
@@ -283,7 +283,7 @@ class Trainer:
         return backward(of_vectors), stats
 
     def _next_pairs(self) -> NDArray[np.integer]:
-        """Return sentences (m, 2) of the next mega-batch: whole minibatches, all of tiny data."""
+        """Return the sentences (m, 2) of the next mega-batch: whole minibatches, or tiny data."""
         n, size = len(self.pairs), self.config.batch_size
         usable = max(n - n % size, min(n, size))
         if self.position >= usable:
@@ -328,7 +328,7 @@ class Trainer:
         return float(positive.mean()), float(random.mean())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return tensors and values from which load_state goes on bit for bit (on the CPU)."""
+        """Return tensors and values from which load_state resumes bit for bit (on the CPU)."""
         adam = self.learner.optimizer.state()
         tensors = {ADAM + name: value for name, value in adam.items()}
         tensors["queue"] = torch.from_numpy(self.queue)
@@ -336,7 +336,7 @@ class Trainer:
         return {name: value.cpu().contiguous() for name, value in tensors.items()}, places
 
     def load_state(self, tensors: dict[str, Tensor], places: dict[str, Any]) -> None:
-        """Go on from what state() gave."""
+        """Resume from the tensors and values of state()."""
         adam = {name.removeprefix(ADAM): value for name, value in tensors.items()}
         self.learner.optimizer.load_state(adam)
         self.queue = tensors["queue"].numpy().copy()

@@ -39,13 +39,13 @@ LOOKED_AT = 1000  # lines of a file, for warnings
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of one file."""
+    """Whole lines of a file."""
 
     name: str  # of the file, for messages
     first_line: int  # its number, from 1
     data: bytes
     header: bool = False  # the first line of the file is left out
-    quoted: bool = False  # cells are in quotes, see `is_quoted`; the lines come without
+    quoted: bool = False  # cells are in quotes, which `lines` takes off; see `is_quoted`
 
     def lines(self, report: Callable[[int, str], None]) -> Iterator[tuple[int, str]]:
         """Yield (line number, text without its end) of each line; only LF ends a line.
@@ -83,7 +83,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a line hold sentences."""
+    """The columns of a line that hold sentences."""
 
     chosen: tuple[int, ...] | None = (0, 1)  # columns from 0; None: all from `first` on
     first: int = 0
@@ -107,14 +107,14 @@ class Columns:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether a line can give more than one pair."""
+        """True where a line can give several pairs."""
         return self.chosen is None or len(self.chosen) > 2
 
     def pairs(self, line: str) -> tuple[list[tuple[str, str]], str | None]:
         """Return the pairs of a line, or none and the reason.
 
-        Two columns are one pair. More are a cluster of sentences that mean the same: all
-        k * (k - 1) / 2 pairs of those that are there and not empty.
+        Two columns are a pair. More are a cluster of sentences that mean the same: all
+        k * (k - 1) / 2 pairs of its k sentences that are not empty.
         """
         if self.chosen == (0, 1):
             cells = line.split("\t", 2)
@@ -138,15 +138,15 @@ FIRST_TWO = Columns()
 
 
 class TsvInput:
-    """Files that are read in order as one, block by block, in constant memory.
+    """Files that are read as a single file, block by block, in constant memory.
 
     Args:
         paths: plain files, .gz, .zst, or "-" for standard input.
-        columns: that hold sentences. Then standard error says what the first lines of a file show:
-            cells in quotes, which are taken off, HTML escapes, and columns that are no sentences.
+        columns: that hold sentences. With them, standard error tells of cells in quotes, which are
+            taken off, HTML escapes, and columns without sentences in a file's first lines.
 
     Attributes:
-        total: bytes of all files, None where one of them is no plain file.
+        total: bytes of all files; None with a pipe among them.
 
     Raises:
         InputError: for a folder, standard input named twice, or .zst without the program zstd.
@@ -163,8 +163,8 @@ class TsvInput:
 
     @property
     def position(self) -> int:
-        """Bytes read so far, of the files as they are on disk."""
-        # The descriptor's own place: the program zstd reads from it too.
+        """The bytes read so far, of the files as they are on disk."""
+        # The position of the descriptor: the program zstd reads from it, too.
         here = os.lseek(self._raw.fileno(), 0, os.SEEK_CUR) if self._raw and self.total else 0
         return self._before + here
 
@@ -187,7 +187,7 @@ class TsvInput:
             yield replace(block, quoted=True) if quoted else block
 
     def _look(self, block: Block, columns: Columns) -> bool:
-        """Say what the first lines of a file show; returns whether its cells are in quotes."""
+        """Warn of what the first lines of a file show; return True for cells in quotes."""
         told = []
         text = block.data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
         if quoted := is_quoted(text.removesuffix("\n")):
@@ -215,7 +215,7 @@ class TsvInput:
     def _blocks_of(self, chunks: Iterator[bytes], name: str) -> Iterator[Block]:
         pending, line = b"", 1
         for chunk in chunks:
-            if len(pending) > LONGEST_LINE:  # the rest of a line that is too long is not kept
+            if len(pending) > LONGEST_LINE:  # drop the rest of a line that is too long
                 end = chunk.find(b"\n")
                 chunk = chunk[end:] if end >= 0 else b""
             data = pending + chunk
@@ -229,7 +229,7 @@ class TsvInput:
 
 
 def _column_doubts(rows: Sequence[list[str]], columns: Columns, first_line: int) -> Iterator[str]:
-    """Say which columns hold no sentences, and where sentences seem to have a TAB in them."""
+    """Yield warnings of columns without sentences, and of sentences with a TAB in them."""
     widths = Counter(map(len, rows))
     widest = max(widths, default=0)
     for column in range(columns.first, widest) if columns.chosen is None else columns.chosen:
@@ -253,10 +253,10 @@ def _column_doubts(rows: Sequence[list[str]], columns: Columns, first_line: int)
 
 
 def no_sentence(cells: Sequence[str]) -> str:
-    """Return an example where most of the cells of a column are no sentences, else "".
+    """Return an example cell of a column that mostly holds no sentences, else "".
 
-    They have no letters, are identifiers, addresses or codes of languages, or are labels: a few
-    words that come back in many lines.
+    Such cells have no letters, are identifiers, addresses or codes of languages, or are labels: a
+    few words that come back in many lines.
     """
     filled = [cell.strip() for cell in cells if cell.strip()]
     bare = [
@@ -297,7 +297,7 @@ class PairsProgress(Progress):
         self.started, self.pairs = time.perf_counter(), 0
 
     def add(self, pairs: int) -> None:
-        """Show that some more pairs are done."""
+        """Count some more pairs as done."""
         self.pairs += pairs
         seconds = max(time.perf_counter() - self.started, 1e-9)
         text = f"{self.pairs} pairs, {self.pairs / seconds:.0f} pairs/s"

@@ -23,7 +23,7 @@ _job: Callable[[Any], Any]  # of this worker process
 
 
 def choose_workers(flag: int | None, total: int | None) -> int:
-    """Return the number of processes: as asked, or one a usable core, but one for a small input."""
+    """Return the number of processes: the flag's, else one a usable core, 1 for a small input."""
     if flag is not None:
         return flag
     if total is not None and total < SMALL_INPUT:
@@ -37,9 +37,9 @@ def ordered_map(
 ) -> Iterator[Result]:
     """``map(job, items)`` in ``workers`` processes; few items are read ahead.
 
-    Processes, not threads: of the CPU time of binarizing, 37 % is in sentencepiece, which lets
-    other threads run; all else is Python and does not. ``job`` must be picklable; with one worker
-    it runs in this process.
+    Processes, not threads: 37 % of binarizing's CPU time is in sentencepiece, which releases the
+    interpreter's lock; the rest is Python. ``job`` must be picklable; a single worker is this
+    process.
 
     Raises:
         InputError: if a worker process died.
@@ -47,13 +47,13 @@ def ordered_map(
     if workers == 1:
         yield from map(job, items)
         return
-    # spawn: a fork of a process with threads (torch's, tqdm's) can hang.
+    # spawn, as a fork of a process with threads (torch's, tqdm's) can hang.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(job,))
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:
-            # Workers inherit the mask: on Ctrl-C the parent ends the work, with one message.
+            # Workers inherit the mask: on Ctrl-C only the parent ends the work and prints.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 waiting.append(pool.submit(_run_job, item))
@@ -78,7 +78,7 @@ def _start_worker(job: Callable[[Any], Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed cannot end its workers."""
+    """Exit with the parent: a parent that was killed cannot end its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""How good is an encoder or a reward: STS, judged translations, and how it is gamed."""
+"""Quality of encoders and rewards: STS, judged translations, and ways to game a reward."""
 
 from simile_plugin.evaluation.fit_facts import check_fit
 from simile_plugin.evaluation.judgements import (

@@ -1,4 +1,4 @@
-"""What the folder of a learned reward says of its fit, and which input cannot be fitted to."""
+"""Facts on the input of a fit, for the folder of the learned reward, and checks of this input."""
 
 from __future__ import annotations
 

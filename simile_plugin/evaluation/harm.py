@@ -1,8 +1,8 @@
-"""Harm that people were not asked about, made of plain text: what training might try.
+"""Made harm to sentences, which people were not asked about: changes that training might try.
 
-Each kind is one function of a hypothesis' and its reference's words (`split_parts`), a random
-generator and a Material. It returns the harmed words and how much harm that is, as a share of the
-words in [0, 1], or None where the sentence gives no occasion. HARMS names them all.
+Each kind is a function of a hypothesis' and its reference's words (`split_parts`), a random
+generator and a Material. It returns the harmed words and the amount of harm, as a share of the
+words in [0, 1], or None where the sentence offers no such change. HARMS lists them all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AUXILIARIES = frozenset(
     "might".split()
 )
 NEGATION, EXCHANGE = 0.25, 0.15  # harm of a negation, of a wrong number or name: not by words
-TRIES = 20  # random choices until one fits
+TRIES = 20  # random choices at most until a choice fits
 CAPITALS = 0.2  # share of longer words: German's 0.3, with names alone 0.12 at most (news)
 
 
@@ -42,7 +42,7 @@ class Material:
     lexicon: Lexicon
 
     def sentence(self, rng: random.Random) -> list[str]:
-        """The words of some sentence."""
+        """Return the words of a random sentence."""
         return split_parts(rng.choice(rng.choice(self.texts)))[0]
 
     @cached_property
@@ -54,12 +54,12 @@ class Material:
         return capitals > CAPITALS * len(longer)
 
     def is_content(self, word: str) -> bool:
-        """True for a word with letters that is none of the common words."""
+        """Return True for a word with letters that is none of the common words."""
         return _core(word) not in self.lexicon.common and any(map(str.isalpha, word))
 
 
 def _core(word: str) -> str:
-    """A word without marks around it, lowercased."""
+    """Return a word without marks around it, lowercased."""
     return word.strip(MARKS).lower()
 
 
@@ -68,7 +68,7 @@ def _cores(words: Sequence[str]) -> set[str]:
 
 
 def repeat(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """A phrase of 2 to 6 words again, up to three times, behind itself or at the end."""
+    """Repeat a phrase of 2 to 6 words, up to three times, behind itself or at the end."""
     if len(hyp) < 3:
         return None
     size = min(rng.randint(2, 6), len(hyp) - 1)
@@ -80,7 +80,7 @@ def repeat(hyp: list[str], ref: list[str], rng: random.Random, material: Materia
 
 
 def drop(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """10 to 50 % of the words gone from the beginning, the end or between: mostly a half."""
+    """Drop 10 to 50 % of the words at the beginning, the end or between: mostly a half."""
     if len(hyp) < 4:
         return None
     size = max(1, round(rng.choice((0.1, 0.2, 0.3, 0.5, 0.5, 0.5)) * len(hyp)))
@@ -89,9 +89,9 @@ def drop(hyp: list[str], ref: list[str], rng: random.Random, material: Material)
 
 
 def append(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """1 to 6 content words more, at the end or scattered.
+    """Add 1 to 6 content words, at the end or scattered.
 
-    Its own, another sentence's, or the reference's that it already has.
+    Words of the hypothesis, of another sentence, or of the reference that the hypothesis has.
     """
     have = _cores(hyp)
     kind = rng.randrange(3)
@@ -100,15 +100,15 @@ def append(hyp: list[str], ref: list[str], rng: random.Random, material: Materia
     if not words or not hyp:
         return None
     added = rng.sample(words, min(rng.randint(1, 6), len(words)))
-    found = [*hyp]
+    longer = [*hyp]
     at_end = rng.random() < 0.5
     for word in added:
-        found.insert(len(found) if at_end else rng.randrange(len(found) + 1), word)
-    return found, min(1.0, len(added) / len(hyp))
+        longer.insert(len(longer) if at_end else rng.randrange(len(longer) + 1), word)
+    return longer, min(1.0, len(added) / len(hyp))
 
 
 def shuffle(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """All words in random order, or 3 to 8 of them, or a phrase at another place."""
+    """Put all words, or 3 to 8 of them, in random order, or a phrase at another place."""
     if len(hyp) < 5:
         return None
     kind = rng.randrange(3)
@@ -117,19 +117,19 @@ def shuffle(hyp: list[str], ref: list[str], rng: random.Random, material: Materi
         start = rng.randrange(len(hyp) - size + 1)
         rest = hyp[:start] + hyp[start + size :]
         to = rng.randrange(len(rest) + 1)
-        found = rest[:to] + hyp[start : start + size] + rest[to:]
+        shuffled = rest[:to] + hyp[start : start + size] + rest[to:]
     else:
         size = len(hyp) if kind == 0 else min(len(hyp), rng.randint(3, 8))
         start = rng.randrange(len(hyp) - size + 1)
         part = hyp[start : start + size]
         rng.shuffle(part)
-        found = hyp[:start] + part + hyp[start + size :]
-    moved = sum(old != new for old, new in zip(hyp, found, strict=True))
-    return (found, 0.5 * moved / len(hyp)) if moved else None
+        shuffled = hyp[:start] + part + hyp[start + size :]
+    moved = sum(old != new for old, new in zip(hyp, shuffled, strict=True))
+    return (shuffled, 0.5 * moved / len(hyp)) if moved else None
 
 
 def negation(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """A negation dropped that the reference has, or added where neither side has one."""
+    """Drop a negation that the reference has, or add one where neither side is negated."""
     words = material.lexicon.negations
     if not words:
         return None
@@ -150,7 +150,7 @@ def _negates(word: str, negations: frozenset[str]) -> bool:
 
 
 def number(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """Other digits in a number that the reference has too."""
+    """Replace the digits of a number that the reference has, too."""
     have = _cores(ref)
     at = [i for i, word in enumerate(hyp) if _core(word) in have and any(map(str.isdigit, word))]
     if not at:
@@ -164,7 +164,7 @@ def number(hyp: list[str], ref: list[str], rng: random.Random, material: Materia
 
 
 def name(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """Another name for one that the reference has too: a capital that does not begin a sentence."""
+    """Replace a name that the reference has, too: a capital that does not begin a sentence."""
     if material.has_capital_nouns:
         return None
     have = _cores(ref)
@@ -175,7 +175,7 @@ def name(hyp: list[str], ref: list[str], rng: random.Random, material: Material)
     for _ in range(TRIES):
         other = material.sentence(rng)
         names = [other[j].strip(MARKS) for j in _names(other, material)]
-        names = [found for found in names if found.lower() not in have]
+        names = [word for word in names if word.lower() not in have]
         if names:
             bare = hyp[i].strip(MARKS)
             new = hyp[i].replace(bare, rng.choice(names))
@@ -193,7 +193,7 @@ def _names(words: list[str], material: Material) -> list[int]:
 
 
 def untranslated(hyp: list[str], ref: list[str], rng: random.Random, material: Material) -> Harmed:
-    """1 to 4 words that the reference has too, or all, as words of no language: spelt backwards."""
+    """Spell 1 to 4 words that the reference has, or all words, backwards: words of no language."""
     have = _cores(ref)
     at = [i for i, word in enumerate(hyp) if _core(word) in have and len(_core(word)) > 2]
     if not at:
@@ -202,8 +202,8 @@ def untranslated(hyp: list[str], ref: list[str], rng: random.Random, material: M
     if rng.random() < 0.3 and 2 * long > len(hyp):
         return [word[::-1] for word in hyp], 1.0
     chosen = rng.sample(at, min(rng.randint(1, 4), len(at)))
-    found = [word[::-1] if i in chosen else word for i, word in enumerate(hyp)]
-    return found, len(chosen) / len(hyp)
+    words = [word[::-1] if i in chosen else word for i, word in enumerate(hyp)]
+    return words, len(chosen) / len(hyp)
 
 
 HARMS: tuple[tuple[str, Harm], ...] = (
@@ -224,7 +224,7 @@ class HarmedSentence:
 
     Attributes:
         kind, row: places in HARMS and in the hypotheses it was made from.
-        share: how much harm it is, in (0, 1].
+        share: the amount of harm, in (0, 1].
     """
 
     kind: int
@@ -236,16 +236,16 @@ class HarmedSentence:
 def harmed_sentences(
     hyps: Sequence[str], refs: Sequence[str], material: Material, seed: int
 ) -> list[HarmedSentence]:
-    """Every kind of harm to every hypothesis that gives occasion for it.
+    """Do every kind of harm to every hypothesis that offers such a change.
 
-    The draws depend on the kind, the seed and the sentence alone, whatever stands around it.
+    The draws depend on the kind, the seed and the sentence, not on other sentences.
     """
-    found = []
+    harmed = []
     for kind, (title, harm) in enumerate(HARMS):
         for row, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
             rng = random.Random(f"{title} {seed} {hyp}")
             words, space = split_parts(hyp)
             done = harm(words, split_parts(ref)[0], rng, material)
             if done is not None and done[0] != words:
-                found.append(HarmedSentence(kind, row, space.join(done[0]), min(1.0, done[1])))
-    return found
+                harmed.append(HarmedSentence(kind, row, space.join(done[0]), min(1.0, done[1])))
+    return harmed

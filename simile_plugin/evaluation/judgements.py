@@ -1,7 +1,6 @@
-"""Does a metric rank translations as people do? Correlation with judgements of single segments.
+"""Correlation of metrics with people's judgements of single segments, as in WMT's metrics tasks.
 
-The measure of the WMT metrics tasks that a reward is chosen by: SIM and SIMILE of an encoder beside
-sentence BLEU, chrF and METEOR on the same segments.
+SIM and SIMILE of an encoder stand beside sentence BLEU, chrF and METEOR on the same segments.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from simile_plugin.significance import (
     estimate,
 )
 
-# Header names by which a column is found, the preferred first: WMT's own, and MLQE-PE's, whose
-# post-edit is a reference that was made from the hypothesis.
+# Header names of a column, the preferred first: WMT's, and MLQE-PE's, whose post-edit is a
+# reference that was made from the hypothesis.
 NAMES = {
     "hypothesis": ("hypothesis", "hyp", "mt"),
     "reference": ("reference", "ref", "post_edit"),
@@ -51,7 +50,7 @@ FEWEST = 4  # segments: the standard error of Fisher's z, 1 / sqrt(n - 3), is in
 
 @dataclass(frozen=True)
 class Judgements:
-    """Segments of one file with a human score each: higher is better, on any scale.
+    """Segments of a file with a human score each: higher is better, on any scale.
 
     Attributes:
         srcs: the sources, where the header names a column of them.
@@ -139,7 +138,7 @@ def _without_mqm_marks(texts: list[list[str]], where: str) -> list[list[str]]:
 
 
 def _is_header(row: Row, column: int) -> bool:
-    """True where the score is no number; a NaN is one, and is refused as data."""
+    """Return True where the score is no number; NaN counts as a number, and is refused as data."""
     try:
         float(row.cells[column] if column < len(row.cells) else "0")
     except ValueError:
@@ -148,19 +147,19 @@ def _is_header(row: Row, column: int) -> bool:
 
 
 def _find_columns(header: Row, columns: Sequence[str] | None) -> list[int]:
-    """Columns of hypothesis, reference and score."""
+    """Return the columns of hypothesis, reference and score."""
     where = []
     for position, (role, known) in enumerate(NAMES.items()):
         wanted = [columns[position].strip()] if columns else known
         # Without a header a cell of line 1 may well be a number, such as the score.
         number = columns and wanted[0].isdecimal() and int(wanted[0]) > 0
-        found = [int(wanted[0]) - 1] if number else header.find(wanted)
-        if not found:
+        places = [int(wanted[0]) - 1] if number else header.find(wanted)
+        if not places:
             raise InputError(
                 f"{header.where}: no column {' or '.join(map(repr, wanted))} for the {role} in the "
                 f"header {header.cells!r}; {header.other_separator or NAME_THE_COLUMNS}"
             )
-        where.append(found[0])
+        where.append(places[0])
     return where
 
 
@@ -236,17 +235,17 @@ def correlate(
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
 ) -> Quality:
-    """:func:`evaluate_judgements` of scores that are there already: one dict a file."""
+    """Correlate given scores, a dict a file, with people, as :func:`evaluate_judgements`."""
     if not files:
         raise InputError("got no file of judgements, expected one or more")
-    found = [
+    resampled = [
         bootstrap_correlations(values, part.human, resamples, seed + number)
         for number, (values, part) in enumerate(zip(scores, files, strict=True))
     ]
-    mean = {name: np.mean([part[name] for part in found], axis=0) for name in found[0]}
+    mean = {name: np.mean([part[name] for part in resampled], axis=0) for name in resampled[0]}
     return Quality(
         segments={part.path: len(part.human) for part in files},
-        files={part.path: _by_kind(values) for part, values in zip(files, found, strict=True)},
+        files={part.path: _by_kind(values) for part, values in zip(files, resampled, strict=True)},
         mean=_by_kind(mean),
         difference=_by_kind(differences(mean)),
     )

@@ -23,13 +23,13 @@ from simile_plugin.significance import Floats
 METEOR_SIGNATURE = "meteor-1.5.jar -l en -norm"
 STATISTICS = 23
 SECONDS = 600  # for an answer; the first waits for the tables, and two long lines take a minute
-# METEOR's own parameters for English: table 1 of the paper, task "rank"
+# METEOR's parameters for English: table 1 of the paper, task "rank"
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # of exact, stem, synonym and paraphrase matches
 
 
 def missing_meteor() -> str:
-    """Say in one line what METEOR lacks on this machine; empty where it can run."""
+    """Return a line on what METEOR lacks on this machine; "" where it can run."""
     lacking = []
     if _jar() is None:
         lacking.append("pycocoevalcap, which carries it (pip install --no-deps pycocoevalcap)")
@@ -86,21 +86,21 @@ class Meteor:
             (n, 23): words of both sides, function words of both sides, matched words by kind of
             match (content of both sides, function of both), chunks, matched words of both sides.
         """
-        found = np.zeros((len(hyps), STATISTICS))
+        statistics = np.zeros((len(hyps), STATISTICS))
         try:
             for row, (hyp, ref) in enumerate(zip(hyps, refs, strict=True)):
-                found[row] = self._pair(_one_line(hyp), _one_line(ref))
+                statistics[row] = self._pair(_one_line(hyp), _one_line(ref))
         except BaseException:
-            self.close()  # an answer that nobody read would be taken for the next one
+            self.close()  # the next call would read an answer that is left
             raise
         # One chunk of all words of both sides does not count, in a corpus neither.
-        matched = found[:, 4:20].reshape(-1, 8, 2).sum(1)
-        whole = (matched == found[:, :2]).all(1) & (found[:, 20] == 1)
-        found[whole, 20] = 0
-        return found
+        matched = statistics[:, 4:20].reshape(-1, 8, 2).sum(1)
+        whole = (matched == statistics[:, :2]).all(1) & (statistics[:, 20] == 1)
+        statistics[whole, 20] = 0
+        return statistics
 
     def _pair(self, hyp: str, ref: str) -> list[float]:
-        """One question, one answer: what lies in the pipes never fills them."""
+        """Ask about a pair and read the answer at once, so that the pipes never fill up."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None and stdout is not None
         with contextlib.suppress(BrokenPipeError):  # the missing answer says why

@@ -83,8 +83,8 @@ def load_comet(folder: str | Path, flag: str) -> NeuralMetric:
     path = _checkpoint(folder, flag)
     settings = _settings(folder, flag)
     keys = _weight_names(path, flag)
-    own = Path(folder) / ENCODER
-    base = str(own) if own.is_dir() else settings.get("pretrained_model", "")
+    inside = Path(folder) / ENCODER
+    base = str(inside) if inside.is_dir() else settings.get("pretrained_model", "")
     try:
         model = COMETScore(
             model_name=Path(folder).name,
@@ -103,8 +103,8 @@ def load_comet(folder: str | Path, flag: str) -> NeuralMetric:
     _refuse_missing(model.model, keys, path, flag)
 
     def predict(srcs: list[str], hyps: list[str], refs: list[str]) -> list[float]:
-        found = model.score_batch(hyps, refs, srcs, batch_size=BATCH, normalize=False)
-        (scores,) = [part["score"] for part in found.values()]
+        results = model.score_batch(hyps, refs, srcs, batch_size=BATCH, normalize=False)
+        (scores,) = [part["score"] for part in results.values()]
         return [float(score) for score in scores]
 
     return NeuralMetric(_signature("lightyear", path), predict)
@@ -114,7 +114,7 @@ def load_pear(folder: str | Path, flag: str) -> NeuralMetric:
     """Load PEAR by pear-mt; a score is positive where a translation is better than its reference.
 
     Args:
-        folder: of the hub; the encoder is the one that the checkpoint names.
+        folder: of the hub; the checkpoint names the encoder.
         flag: where it comes from, for messages.
 
     Raises:
@@ -135,10 +135,10 @@ def load_pear(folder: str | Path, flag: str) -> NeuralMetric:
     _refuse_missing(model, keys, path, flag)
 
     def predict(srcs: list[str], hyps: list[str], refs: list[str]) -> list[float]:
-        found = pear.score_reference_anchored(
+        scores = pear.score_reference_anchored(
             model, srcs, hyps, refs, batch_size=BATCH, progress_bar=False
         )
-        return [float(score) for score in found]
+        return [float(score) for score in scores]
 
     return NeuralMetric(_signature("pear-mt", path), predict)
 
@@ -176,7 +176,7 @@ def _settings(folder: str | Path, flag: str) -> dict[str, str]:
 
 
 def _weight_names(path: Path, flag: str) -> Collection[str]:
-    """Return the names of a checkpoint's weights; InputError for one that could run code."""
+    """Return the names of a checkpoint's weights; InputError for a file that could run code."""
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=not _is_trusted())
     except pickle.UnpicklingError as error:
@@ -221,5 +221,5 @@ def sentence_scores(
 ) -> list[list[float]]:
     """Return the scores of outputs, sentence by sentence; equal ones are scored once."""
     rows = [[*zip(srcs, output, refs, strict=True)] for output in outputs]
-    found = metric.scores([triple for row in rows for triple in row])
-    return [[found[triple] for triple in row] for row in rows]
+    scores = metric.scores([triple for row in rows for triple in row])
+    return [[scores[triple] for triple in row] for row in rows]

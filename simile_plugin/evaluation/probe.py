@@ -1,4 +1,4 @@
-"""How can a reward be gamed? What it gives for harm, for length, and for one text for everything.
+"""Probe how a reward can be gamed: by harm, by length, and by one text for every sentence.
 
 A reward is a function of B lists of N hypotheses, B references and B sources: (B, N) numbers,
 higher is better (`reward_scores` makes one of a --reward). It is asked about the same sentences
@@ -7,10 +7,8 @@ before and after each kind of change.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, islice
 
 import numpy as np
 import torch
@@ -19,6 +17,17 @@ from simile_plugin.encoder import RewardEncoder, split_parts, split_words
 from simile_plugin.evaluation.harm import HARMS, Material, harmed_sentences
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import without_rounding
+from simile_plugin.evaluation.text_search import (
+    LOWER,
+    SEARCH_REFS,
+    SEARCH_STEPS,
+    FixedText,
+    Lists,
+    Scores,
+    climb,
+    find_text,
+    scores_in_parts,
+)
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     SIMILE_ALPHA,
@@ -34,14 +43,6 @@ from simile_plugin.significance import (
     mean_statistics,
     pearson,
 )
-
-Lists = Sequence[Sequence[str]]
-Scores = Callable[[Lists, Sequence[str], Sequence[str]], Floats]
-
-LOWER = 1e-6  # a fall below this is rounding
-HYPS_AT_ONCE = 8192
-SEARCH_STEPS, SEARCH_REFS = 20, 200  # bounds of the search for a fixed text
-ADDED, ADDED_FROM = 4, 50  # words that a climb adds, and how many it tries at each step
 
 
 def reward_scores(
@@ -68,12 +69,12 @@ def reward_scores(
 
 
 def meteor_lists(meteor: Meteor) -> Scores:
-    """METEOR as a function of lists."""
+    """Return METEOR as a function of lists."""
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
         pairs = [(hyp, ref) for hyps, ref in zip(lists, refs, strict=True) for hyp in hyps]
-        found = meteor.scores([hyp for hyp, _ in pairs], [ref for _, ref in pairs])
-        return found.reshape(len(lists), -1)
+        values = meteor.scores([hyp for hyp, _ in pairs], [ref for _, ref in pairs])
+        return values.reshape(len(lists), -1)
 
     return scores
 
@@ -100,7 +101,12 @@ class Texts:
 
 @dataclass(frozen=True)
 class Changed:
-    """Sentences after one kind of change. rows: places among the sentences it was made from."""
+    """Sentences after one kind of change.
+
+    Attributes:
+        harmless: the change leaves the meaning as it was.
+        rows: places of the changed sentences among all sentences.
+    """
 
     kind: str
     harmless: bool
@@ -129,15 +135,6 @@ class Change:
 
 
 @dataclass(frozen=True)
-class FixedText:
-    """One text for every source. steps: changes of a word that led to it."""
-
-    text: str
-    score: float
-    steps: int
-
-
-@dataclass(frozen=True)
 class Probed:
     """Answers of a reward to a probe.
 
@@ -147,7 +144,7 @@ class Probed:
         length: Pearson correlation with the length in words within n-best lists, the mean over
             those where both differ; None where there is none.
         length_lists: how many those are.
-        fixed: the best text found for all references; None if none was looked for.
+        fixed: the best single text for all references; None without a search.
         means: mean reward of other texts against the references, to compare it with.
     """
 
@@ -180,7 +177,7 @@ def probe_reward(
     texts = _without_blank(texts)
     base = texts.hyps or texts.refs
     srcs = texts.srcs or [""] * len(base)
-    before = _scores(scores, [[text] for text in base], texts.refs, srcs)[:, 0]
+    before = scores_in_parts(scores, [[text] for text in base], texts.refs, srcs)[:, 0]
     spread, length, length_lists = within_lists(scores, texts.lists)
     changes = {}
     for changed in change_texts(texts, seed):
@@ -188,7 +185,7 @@ def probe_reward(
         if not rows:
             continue
         refs, of = [texts.refs[row] for row in rows], [srcs[row] for row in rows]
-        after = _scores(scores, [[text] for text in changed.texts], refs, of)[:, 0]
+        after = scores_in_parts(scores, [[text] for text in changed.texts], refs, of)[:, 0]
         changes[changed.kind] = summarise(
             after - before[rows], changed.harmless, spread, resamples, seed
         )
@@ -197,13 +194,13 @@ def probe_reward(
     peers = {"the other references": texts.others, "the next line's reference": unrelated}
     for name, lines in peers.items():
         if lines:
-            found = _scores(scores, [[line] for line in lines], texts.refs, srcs)
-            means[name] = float(found.mean())
+            values = scores_in_parts(scores, [[line] for line in lines], texts.refs, srcs)
+            means[name] = float(values.mean())
     progress(1)
     fixed = None
     if search_words:
         fixed = find_text(scores, texts.refs, srcs, search_words, progress)
-        after = _scores(scores, [[fixed.text]] * len(base), texts.refs, srcs)[:, 0]
+        after = scores_in_parts(scores, [[fixed.text]] * len(base), texts.refs, srcs)[:, 0]
         changes["one-text"] = summarise(after - before, False, spread, resamples, seed)
         rows = [*range(0, len(base), -(-len(base) // SEARCH_REFS))]
         hyps, refs, of = ([lines[row] for row in rows] for lines in (base, texts.refs, srcs))
@@ -220,37 +217,30 @@ def probe_steps(search_words: int) -> int:
 
 
 def _without_blank(texts: Texts) -> Texts:
-    """The lines whose reference and hypothesis have words."""
+    """Return the lines whose reference and hypothesis have words."""
     base = texts.hyps or texts.refs
     kept = [i for i, ref in enumerate(texts.refs) if ref.strip() and base[i].strip()]
     if not kept:
         raise InputError(
             "--ref: no line can be harmed: expected some with words in it, and in --hyp if given"
         )
-    found = {
+    filled = {
         name: [lines[i] for i in kept] if (lines := getattr(texts, name)) else ()
         for name in ("refs", "hyps", "srcs", "others", "foreign")
     }
-    return replace(texts, **found)
-
-
-def _scores(scores: Scores, lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
-    """The same, some lists at a time: (B, N)."""
-    rows = max(1, HYPS_AT_ONCE // len(lists[0]))
-    starts = range(0, len(refs), rows)
-    parts = [scores(lists[i : i + rows], refs[i : i + rows], srcs[i : i + rows]) for i in starts]
-    return np.concatenate(parts)
+    return replace(texts, **filled)
 
 
 def change_texts(texts: Texts, seed: int) -> list[Changed]:
-    """Every kind of change to the hypotheses or, without them, to the references."""
+    """Make every kind of change to the hypotheses or, without them, to the references."""
     base = texts.hyps or texts.refs
     material = Material([texts.refs], make_lexicon([texts.refs]))
     harmed = harmed_sentences(base, texts.refs, material, seed)
-    found = []
+    changes = []
     for number, (kind, _) in enumerate(HARMS):
-        of = [one for one in harmed if one.kind == number]
-        found.append(Changed(kind, False, [one.row for one in of], [one.text for one in of]))
+        some = [sentence for sentence in harmed if sentence.kind == number]
+        rows, sentences = [changed.row for changed in some], [changed.text for changed in some]
+        changes.append(Changed(kind, False, rows, sentences))
     parts = map(split_parts, base)
     halves = [space.join(words[: len(words) // 2]) for words, space in parts]
     whole: list[tuple[str, bool, Sequence[str]]] = [
@@ -261,9 +251,9 @@ def change_texts(texts: Texts, seed: int) -> list[Changed]:
     ]
     for kind, harmless, lines in whole:
         rows = [row for row, line in enumerate(lines) if line.strip() and line != base[row]]
-        found.append(Changed(kind, harmless, rows, [lines[row] for row in rows]))
+        changes.append(Changed(kind, harmless, rows, [lines[row] for row in rows]))
     empty = Changed("empty", False, range(len(base)), [""] * len(base))
-    return sorted([*found, empty], key=lambda changed: changed.harmless)
+    return sorted([*changes, empty], key=lambda changed: changed.harmless)
 
 
 def summarise(
@@ -280,113 +270,19 @@ def summarise(
 def within_lists(
     scores: Scores, lists: Sequence[tuple[Sequence[str], str, str]]
 ) -> tuple[float | None, float | None, int]:
-    """Spread of a reward within n-best lists and its correlation with length: see `Probed`."""
+    """Return spread, length and length_lists of `Probed`: a reward within n-best lists."""
     if not lists:
         return None, None, 0
     all_hyps, refs, srcs = zip(*lists, strict=True)
     most = max(map(len, all_hyps))
     padded = [[*hyps, *[""] * (most - len(hyps))] for hyps in all_hyps]
-    found = _scores(scores, padded, refs, srcs)
     spreads, correlations = [], []
-    for values, hyps in zip(found, all_hyps, strict=True):
+    for row, hyps in zip(scores_in_parts(scores, padded, refs, srcs), all_hyps, strict=True):
         if len(hyps) > 1:
-            own = without_rounding(values[: len(hyps)])
-            spreads.append(own.std())
-            correlations.append(
-                pearson(own, np.array([len(split_words(hyp)) for hyp in hyps], float))
-            )
+            values = without_rounding(row[: len(hyps)])
+            spreads.append(values.std())
+            words = np.array([len(split_words(hyp)) for hyp in hyps], float)
+            correlations.append(pearson(values, words))
     defined = [value for value in correlations if not np.isnan(value)]
     length = float(np.mean(defined)) if defined else None
     return float(np.mean(spreads)) if spreads else None, length, len(defined)
-
-
-def find_text(
-    scores: Scores,
-    refs: Sequence[str],
-    srcs: Sequence[str],
-    search_words: int,
-    progress: Callable[[int], object] = lambda done: None,
-) -> FixedText:
-    """Greedy search for the text with the highest mean reward against all references.
-
-    From the best of an empty text and some references, each of at most SEARCH_STEPS steps takes the
-    best of: a word at the end, any word removed, the word at one place (the next at the next step)
-    replaced. The words are the commonest of the references, the score is the mean over SEARCH_REFS
-    of them, evenly spaced; the score that is returned is on all.
-
-    Args:
-        search_words: how many words are tried, and from how many references the search may begin.
-    """
-    split = [split_parts(ref) for ref in refs]
-    counts = Counter(word for words, _ in split for word in words)
-    space = Counter(space for _, space in split).most_common(1)[0][0]
-    candidates = [word for word, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
-    every = -(-len(refs) // SEARCH_REFS)
-    seen, of = refs[::every], srcs[::every]
-    starts = ["", *refs[:: -(-len(refs) // search_words)]]
-    means = _means(scores, starts, seen, of)
-    words, best = split_parts(starts[int(means.argmax())])[0], means.max()
-    steps = idle = 0
-    for step in range(SEARCH_STEPS):
-        progress(1)
-        if idle > len(words):  # every place was tried in vain
-            continue
-        tried = _neighbours(words, candidates[:search_words], step)
-        means = _means(scores, [space.join(one) for one in tried], seen, of)
-        first = int(means.argmax())
-        idle += 1
-        if means[first] > best + LOWER:
-            words, best, idle, steps = tried[first], means[first], 0, steps + 1
-    text = space.join(words)
-    return FixedText(text, float(_means(scores, [text], refs, srcs)[0]), steps)
-
-
-def climb(
-    scores: Scores,
-    hyps: Sequence[str],
-    refs: Sequence[str],
-    srcs: Sequence[str],
-    search_words: int,
-) -> Floats:
-    """Climb by words that are not in the reference: (n,) rewards with ADDED of them at the end.
-
-    Each step adds the one that the reward likes best, of the commonest that are not in the
-    sentence's own reference; what a reward gains by it, a training would find. NaN where the
-    reference has all of them.
-    """
-    split = [split_parts(ref) for ref in refs]
-    counts = Counter(word.lower() for words, _ in split for word in words)
-    common = sorted(counts, key=lambda word: (-counts[word], word))[: 4 * search_words]
-    foreign = [
-        [word for word in common if word not in {own.lower() for own in words}]
-        for words, _ in split
-    ]
-    rows = [row for row, words in enumerate(foreign) if words]
-    refs, srcs = ([lines[row] for row in rows] for lines in (refs, srcs))
-    texts, found = [hyps[row] for row in rows], np.empty((len(rows), 1))
-    most = min(ADDED_FROM, search_words)
-    for _ in range(ADDED if rows else 0):
-        tried = [  # one that has fewer tries its own again
-            [f"{text}{split[row][1]}{word}" for word in islice(cycle(foreign[row][:most]), most)]
-            for text, row in zip(texts, rows, strict=True)
-        ]
-        found = _scores(scores, tried, refs, srcs)
-        texts = [one[place] for one, place in zip(tried, found.argmax(1), strict=True)]
-    best = np.full(len(hyps), np.nan)
-    best[rows] = found.max(1)
-    return best
-
-
-def _neighbours(words: list[str], candidates: Sequence[str], step: int) -> list[list[str]]:
-    """Texts that are one step of the search away."""
-    found = [[*words, word] for word in candidates]
-    found += [words[:i] + words[i + 1 :] for i in range(len(words))]
-    if words:
-        i = step % len(words)
-        found += [[*words[:i], word, *words[i + 1 :]] for word in candidates if word != words[i]]
-    return found
-
-
-def _means(scores: Scores, hyps: Sequence[str], refs: Sequence[str], srcs: Sequence[str]) -> Floats:
-    """Mean reward of each of N texts against all references: (N,)."""
-    return _scores(scores, [hyps] * len(refs), refs, srcs).mean(axis=0)

@@ -30,7 +30,7 @@ DIGITS = 6  # of what is made of cosines: by the seventh, float32 tells equal pa
 
 
 def without_rounding(values: Floats) -> Floats:
-    """Rounded to DIGITS digits, so that pairs which are alike to an encoder tie, as their ranks."""
+    """Round to DIGITS digits, so that pairs which an encoder cannot tell apart tie in ranks."""
     return np.round(values, DIGITS)
 
 
@@ -47,16 +47,16 @@ def check_direction(
         people: (n,) human scores.
         where: flag and file, for the message.
         column: of the human scores in that file, from 1; 0 where it is not known.
-        highest: score of their scale; 0 where any number is one.
+        highest: score of their scale; 0 without a scale.
     """
-    found = {name: spearman(values, people) for name, values in scores.items()}
-    found = {name: value for name, value in found.items() if value == value}
-    if not found or max(found.values()) >= 0:
+    correlations = {name: spearman(values, people) for name, values in scores.items()}
+    correlations = {name: value for name, value in correlations.items() if value == value}
+    if not correlations or max(correlations.values()) >= 0:
         return
-    lowest = min(found.values())
+    lowest = min(correlations.values())
     if lowest > -LEAST or -lowest * (len(people) - 1) ** 0.5 < SURE:
         return
-    listed = ", ".join(f"{name} {100 * value:.1f}" for name, value in found.items())
+    listed = ", ".join(f"{name} {100 * value:.1f}" for name, value in correlations.items())
     cell = f"${column or 'N'}"
     raise InputError(
         f"{where}: every metric correlates below 0 with the human scores (Spearman: {listed}), as "
@@ -100,7 +100,7 @@ def surface_scores(
     both: bool = False,
     tokenize: str = "13a",
 ) -> dict[str, Floats]:
-    """Sentence BLEU (+1 on orders 2 to 4), sacreBLEU's sentence chrF and, if given, METEOR.
+    """Return sentence BLEU (+1 on orders 2 to 4), sacreBLEU's sentence chrF and METEOR, if given.
 
     Args:
         left, right: n hypotheses and n references.
@@ -108,18 +108,18 @@ def surface_scores(
         tokenize: sacreBLEU tokeniser of BLEU.
     """
     chrf = chrf_statistics([left], right)[0].astype(np.float64)
-    found = {"BLEU": _bleu(left, right, tokenize), "chrF": corpus_chrf(chrf)}
+    forward = {"BLEU": _bleu(left, right, tokenize), "chrF": corpus_chrf(chrf)}
     if meteor:
-        found["METEOR"] = meteor.scores(left, right)
+        forward["METEOR"] = meteor.scores(left, right)
     if not both:
-        return found
+        return forward
     # Statistics are n-grams of the hypothesis, of the reference and in both, for each order.
     swapped = chrf.reshape(len(chrf), -1, 3)[:, :, [1, 0, 2]].reshape(chrf.shape)
     back = {"BLEU": _bleu(right, left, tokenize), "chrF": corpus_chrf(swapped)}
     if meteor:
         back["METEOR"] = meteor.scores(right, left)
     ordered: dict[str, Floats] = {}
-    for name, values in found.items():
+    for name, values in forward.items():
         ordered |= {name: values, name + SYMMETRIC: (values + back[name]) / 2}
     return ordered
 
@@ -129,7 +129,7 @@ def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Floats:
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Ours (SIM, SIMILE, LEARNED) minus every other metric, and minus the encoders before it."""
+    """Return SIM, SIMILE and LEARNED minus every other metric, and minus encoders before them."""
     ours = [name for name in mean if name.startswith(("SIM", "LEARNED"))]
     theirs = [name for name in mean if name not in ours]
     pairs = [(name, other) for name in ours for other in theirs]

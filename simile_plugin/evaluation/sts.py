@@ -1,4 +1,4 @@
-"""How well an encoder ranks sentence pairs: SemEval STS folders in the official layout."""
+"""Correlation of an encoder with human similarity: SemEval STS folders in the official layout."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StsSet:
 
 @dataclass(frozen=True)
 class StsScores:
-    """Correlations of one STS folder, in percent; NaN where they are not defined.
+    """Correlations of an STS folder, in percent; NaN where they are not defined.
 
     Attributes:
         pearson, spearman: of each set.
@@ -77,15 +77,15 @@ def read_sts(folder: str | Path, flag: str = "--sts") -> list[StsSet]:
     root = Path(folder)
     if root.is_file():
         return [_read_sts_file(root, flag)]
-    found = (INPUT.fullmatch(path.name) for path in root.iterdir()) if root.is_dir() else ()
-    inputs = sorted((match for match in found if match), key=lambda match: match[2])
+    matches = (INPUT.fullmatch(path.name) for path in root.iterdir()) if root.is_dir() else ()
+    inputs = sorted((match for match in matches if match), key=lambda match: match[2])
     if not inputs:
         raise InputError(
             f"{flag}: {root}: no STS.input.*.txt there, expected an STS folder, or an STS-B file"
         )
     names = [match[2] for match in inputs]
     return [
-        # Of several years in one folder, two can have a set of one name.
+        # Two years in a folder can have sets of the same name.
         _read_set(root, match, name if names.count(name) == 1 else f"{match[1]} {name}", flag)
         for match, name in zip(inputs, names, strict=True)
     ]
@@ -113,21 +113,21 @@ def _read_set(root: Path, match: re.Match[str], name: str, flag: str) -> StsSet:
 
 
 def _read_sts_file(path: Path, flag: str) -> StsSet:
-    """Columns that a header names, GLUE's ten, STS-B's (later ones name a licence), or three."""
+    """Read named columns, GLUE's ten, STS-B's (licences may follow), or a file of three."""
     left, right, gold = [], [], []
     rows = read_rows(path, flag)
     named = [column for names in NAMES for column in rows[0].find(names)[:1]]
     for row in rows[1:] if len(named) == len(NAMES) else rows:
         if len(named) == len(NAMES):
-            one, other, score = named
+            first, second, score = named
             row.expect(max(named) + 1)
         elif len(row.cells) >= 7:
-            one, other, score = (7, 8, 9) if len(row.cells) == 10 else (5, 6, 4)
+            first, second, score = (7, 8, 9) if len(row.cells) == 10 else (5, 6, 4)
         else:
             row.expect(3, 3, STS_B)
-            one, other, score = 0, 1, 2
-        left.append(row.cells[one])
-        right.append(row.cells[other])
+            first, second, score = 0, 1, 2
+        left.append(row.cells[first])
+        right.append(row.cells[second])
         gold.append(row.number(score, "gold score", LOWEST, HIGHEST))
     return _checked_set(path.stem, left, right, gold, f"{flag}: {path}")
 
@@ -143,13 +143,13 @@ def _checked_set(
 def similarities(
     encoder: RewardEncoder, left: Sequence[str], right: Sequence[str]
 ) -> NDArray[np.float64]:
-    """SIM of each pair of sentences, (n,), as `without_rounding` leaves it."""
+    """Return SIM of each pair of sentences, (n,), rounded by `without_rounding`."""
     sims: torch.Tensor = cosine(encoder.embed_text(left), encoder.embed_text(right))
     return without_rounding(sims.cpu().numpy().astype(np.float64))
 
 
 def evaluate_sts(encoder: RewardEncoder, folder: str | Path, sets: Sequence[StsSet]) -> StsScores:
-    """Correlate SIM with the gold scores of the sets of one folder."""
+    """Correlate SIM with the gold scores of the sets of a folder."""
     sims = [similarities(encoder, part.left, part.right) for part in sets]
     return correlate_sts(folder, sets, sims)
 
@@ -157,10 +157,10 @@ def evaluate_sts(encoder: RewardEncoder, folder: str | Path, sets: Sequence[StsS
 def correlate_sts(
     folder: str | Path, sets: Sequence[StsSet], scores: Sequence[NDArray[np.float64]]
 ) -> StsScores:
-    """Correlate any scores, an array (n,) a set, with the gold scores of the sets of one folder."""
-    found = list(zip(sets, scores, strict=True))
-    by_pearson = {part.name: 100 * pearson(values, part.gold) for part, values in found}
-    by_spearman = {part.name: 100 * spearman(values, part.gold) for part, values in found}
+    """Correlate any scores, an array (n,) a set, with the gold scores of the sets of a folder."""
+    pairs = list(zip(sets, scores, strict=True))
+    by_pearson = {part.name: 100 * pearson(values, part.gold) for part, values in pairs}
+    by_spearman = {part.name: 100 * spearman(values, part.gold) for part, values in pairs}
     every_score = np.concatenate(scores)
     every_gold = np.concatenate([part.gold for part in sets])
     return StsScores(

@@ -1,4 +1,4 @@
-"""Does a metric see meaning? Correlation with human similarity of sentence pairs (Table 65)."""
+"""Correlation of metrics with human similarity of sentence pairs (Table 65)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from simile_plugin.significance import (
 
 @dataclass(frozen=True)
 class StsFolder:
-    """One folder (year): its pairs, and metric -> correlations and interval of the mean Pearson."""
+    """A folder (year): its pairs, and metric -> correlations and interval of the mean Pearson."""
 
     folder: str
     pairs: int
@@ -72,22 +72,22 @@ def evaluate_sts_metrics(
     """
     if not folders or not all(folders.values()):
         raise InputError("got no STS set, expected one or more of each folder")
-    found, resampled, number = [], [], 0
+    results, resampled, number = [], [], 0
     for folder, sets in folders.items():
         by_metric, scores = correlate_metrics(encoders, folder, sets, alpha, meteor, tokenize)
         draws = []
         for part, values in zip(sets, scores, strict=True):
-            own = bootstrap_correlations(values, part.gold, resamples, seed + number, ("pearson",))
-            draws.append(own)
+            kinds = ("pearson",)
+            draws.append(bootstrap_correlations(values, part.gold, resamples, seed + number, kinds))
             number += 1
-        rows = {name: np.mean([own[name][0] for own in draws], axis=0) for name in by_metric}
+        rows = {name: np.mean([draw[name][0] for draw in draws], axis=0) for name in by_metric}
         pairs = sum(len(part.gold) for part in sets)
         estimates = {name: estimate(values) for name, values in rows.items()}
-        found.append(StsFolder(folder, pairs, by_metric, estimates))
+        results.append(StsFolder(folder, pairs, by_metric, estimates))
         resampled.append(rows)
     mean = {name: np.mean([rows[name] for rows in resampled], axis=0) for name in resampled[0]}
     return StsQuality(
-        tuple(found),
+        tuple(results),
         {name: estimate(values) for name, values in mean.items()},
         {name: estimate(values) for name, values in differences(mean).items()},
     )
@@ -101,7 +101,7 @@ def correlate_metrics(
     meteor: Meteor | None = None,
     tokenize: str = "13a",
 ) -> tuple[dict[str, StsScores], list[dict[str, Floats]]]:
-    """Correlations of each metric on the sets of one folder, and its scores (n,) set by set."""
+    """Return each metric's correlations on the sets of a folder, and its scores (n,) set by set."""
     scores = [
         encoder_scores(encoders, part.left, part.right, alpha)
         | surface_scores(part.left, part.right, meteor, both=True, tokenize=tokenize)
@@ -109,14 +109,14 @@ def correlate_metrics(
     ]
     for part, values in zip(sets, scores, strict=True):
         check_direction(values, part.gold, f"--sts: {folder}: {part.name}", highest=HIGHEST)
-    found = {
+    correlations = {
         name: correlate_sts(folder, sets, [values[name] for values in scores]) for name in scores[0]
     }
-    return found, scores
+    return correlations, scores
 
 
 def check_sts(sets: Sequence[StsSet], where: str) -> None:
-    """Raise InputError for gold scores of which low ones are good, told by BLEU and chrF alone."""
+    """Raise InputError where low gold scores are good, judged by BLEU and chrF alone."""
     for part in sets:
         scores = surface_scores(part.left, part.right)
         check_direction(scores, part.gold, f"{where}: {part.name}", highest=HIGHEST)

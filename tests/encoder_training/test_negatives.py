@@ -7,6 +7,7 @@ from torch import Tensor
 
 from simile_plugin.encoder_training.config import POOLS
 from simile_plugin.encoder_training.negatives import (
+    Passes,
     _OneProduct,
     _Search,
     hardest_negatives,
@@ -50,7 +51,8 @@ def test_against_the_slow_loop(
     keys = torch.randint(0, distinct, (2 * n,), generator=generator)
     table = torch.randn(distinct, 5, generator=generator)
     left, right = table[keys[:n]], table[keys[n:]]
-    found = hardest_negatives(left, right, keys[:n], keys[n:], pool, None, dtype, block, tile)
+    passes = Passes(dtype, block, tile)
+    found = hardest_negatives(left, right, keys[:n], keys[n:], pool, passes=passes)
     expected = slow(left, right, keys[:n].tolist(), keys[n:].tolist(), pool)
     keys_or_none = torch.cat([keys, torch.tensor([-1])])
     for fast, loop in zip(found, expected, strict=True):
@@ -65,7 +67,7 @@ def test_a_gpus_product_is_cut_by_its_memory(cells: int) -> None:
     left, right = F.normalize(torch.randn(2, 14, 5, generator=generator), dim=2)
     forbidden = sharing_pairs(keys[:14], keys[14:])
     found = _OneProduct(forbidden, cells).both_ways(left, right)
-    wanted = _Search(forbidden, torch.float32, 8, 4).both_ways(left, right)
+    wanted = _Search(forbidden, Passes(torch.float32, 8, 4)).both_ways(left, right)
     for (_, places), (_, expected) in zip(found, wanted, strict=True):
         assert places.tolist() == expected.tolist()
 
@@ -134,7 +136,8 @@ def test_the_coarse_pass_decides_nothing(spread: float, dim: int) -> None:
     centre = unit_vectors(1, dim, 0)
     left, right = (centre + spread * unit_vectors(n, dim, seed) for seed in (1, 2))
     keys = torch.arange(2 * n)
-    found = hardest_negatives(left, right, keys[:n], keys[n:], "all", dtype=torch.bfloat16, tile=16)
+    passes = Passes(torch.bfloat16, tile=16)
+    found = hardest_negatives(left, right, keys[:n], keys[n:], "all", passes=passes)
     cosines = torch.cat([left, right]).double()
     cosines = torch.nn.functional.normalize(cosines) @ torch.nn.functional.normalize(cosines).T
     forbidden = torch.eye(n).repeat(2, 2).bool()
@@ -152,7 +155,7 @@ def test_all_cosines_negative() -> None:
     right = unit_vectors(40, 3, 1) * 0.1 - torch.tensor([1.0, 0, 0])
     keys = torch.arange(80)
     for dtype in (torch.float32, torch.bfloat16):
-        found = hardest_negatives(left, right, keys[:40], keys[40:], dtype=dtype, tile=16)
+        found = hardest_negatives(left, right, keys[:40], keys[40:], passes=Passes(dtype, tile=16))
         expected = slow(left, right, keys[:40].tolist(), keys[40:].tolist(), "other")
         assert [side.tolist() for side in found] == list(expected)
 

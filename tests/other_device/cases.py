@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from simile_plugin.cli import main
 from simile_plugin.encoder_training.config import POOLS, TrainingConfig
-from simile_plugin.encoder_training.negatives import hardest_negatives
+from simile_plugin.encoder_training.negatives import Passes, hardest_negatives
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
@@ -163,11 +163,12 @@ def test_mining(pool: str) -> None:
     wanted = hardest_negatives(left, right, keys[:80], keys[80:], pool)
     left, right, left_keys, right_keys = moved((left, right, keys[:80], keys[80:]))
     for dtype in (None, torch.bfloat16):
-        found = hardest_negatives(left, right, left_keys, right_keys, pool, None, dtype, tile=16)
+        passes = Passes(dtype, tile=16)
+        found = hardest_negatives(left, right, left_keys, right_keys, pool, passes=passes)
         for side, expected in zip(found, wanted, strict=True):
             assert keys[side.cpu()].tolist() == keys[expected].tolist()
         only = moved(torch.arange(3, 80, 7))
-        some = hardest_negatives(left, right, left_keys, right_keys, pool, only, dtype)
+        some = hardest_negatives(left, right, left_keys, right_keys, pool, only, Passes(dtype))
         assert keys[some[0].cpu()].tolist() == keys[wanted[0][3::7]].tolist()
 
 
