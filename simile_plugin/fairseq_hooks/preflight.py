@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 import torch
 
+from simile_plugin.fairseq_hooks.torch_load import read_checkpoint
 from simile_plugin.fairseq_hooks.watch import is_risk
 from simile_plugin.files import InputError
 
@@ -87,6 +88,30 @@ def check_model_stays(flags: Any) -> None:
             f"--save-dir: --finetune-from-model {model} is {path}, which the training would write "
             "over; name a new folder (a run in that folder goes on without --finetune-from-model)"
         )
+    there = sorted(Path(flags.save_dir).glob("checkpoint*.pt"))
+    if any(path.name.startswith("checkpoint_last") for path in there):
+        return  # the run goes on from it
+    for path in there:
+        if not saved_by(path, flags):
+            raise InputError(
+                f"--save-dir: {path} is not of a run from {model}, and the training would write "
+                "over it; name a new folder"
+            )
+
+
+def saved_by(path: Path, flags: Any) -> bool:
+    """Return whether a run of the same --save-dir and --finetune-from-model saved a checkpoint.
+
+    Such a run, killed before its first checkpoint_last.pt, begins again by the same command.
+    """
+    try:
+        saved = read_checkpoint(str(path))["cfg"]["checkpoint"]
+    except (InputError, KeyError, TypeError):  # damaged, or of another program
+        return False
+    return all(
+        os.path.realpath(str(saved.get(name))) == os.path.realpath(str(getattr(flags, name)))
+        for name in ("save_dir", "finetune_from_model")
+    )
 
 
 def written_over(run: Path, model: str) -> Path | None:

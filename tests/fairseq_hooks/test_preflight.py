@@ -8,11 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from fairseq.data import data_utils
 from fairseq_cli import train
 
 from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_hooks import checkpoints, preflight, watch
+from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
 from simile_plugin.risk import LengthControl
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "formats-1" / "bin"
@@ -78,6 +80,33 @@ def test_the_model_to_begin_from_stays(tmp_path: Path) -> None:
         )
         flags["checkpoint.save_dir"] = "new"
         assert preflight.check_flags(passed, config(**flags)) == "passed"
+
+
+def test_checkpoints_of_another_run_stay(tmp_path: Path) -> None:
+    """Without a checkpoint_last.pt fairseq begins anew, and writes over checkpoint_best.pt."""
+    allow_fairseq_checkpoints()
+    begun = {"save_dir": "run", "finetune_from_model": "mle.pt"}
+    flags = config(**{f"checkpoint.{name}": value for name, value in begun.items()})
+    run = tmp_path / "run"
+    run.mkdir()
+    foreign = "--save-dir: run/checkpoint_best.pt is not of a run from mle.pt, and the training wo"
+
+    def saved(**changes: Any) -> None:
+        state = torch.load(FIXTURE.parent / "risk_checkpoint.pt")
+        state["cfg"]["checkpoint"].update(begun | changes)
+        torch.save(state, run / "checkpoint_best.pt")
+
+    saved()  # by this command, which was killed before its first checkpoint_last.pt
+    assert preflight.check_flags(passed, flags) == "passed"
+    for other in ({"finetune_from_model": None}, {"finetune_from_model": "a"}, {"save_dir": "b"}):
+        saved(**other)
+        with pytest.raises(ValueError, match=foreign):
+            preflight.check_flags(passed, flags)
+    (run / "checkpoint_best.pt").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=foreign):
+        preflight.check_flags(passed, flags)
+    (run / "checkpoint_last.pt").touch()  # the run goes on
+    assert preflight.check_flags(passed, flags) == "passed"
 
 
 def test_one_text_as_both_sides(tmp_path: Path) -> None:

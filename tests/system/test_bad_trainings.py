@@ -175,3 +175,18 @@ def test_a_checkpoint_cannot_run_code(
     )  # fmt: skip
     assert done.returncode == 1 and 'got "[(16, 3)] if open(' in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr and not trace.exists()
+
+
+def test_a_foreign_best_checkpoint_is_not_written_over(
+    refused: Callable[..., str], trainings: Trainings
+) -> None:
+    run = trainings.folder / "foreign"
+    run.mkdir()
+    shutil.copyfile(trainings.folder / "mle/checkpoint_last.pt", run / "checkpoint_best.pt")
+    before = (run / "checkpoint_best.pt").read_bytes()
+    assert refused("--save-dir foreign") == (
+        "--save-dir: foreign/checkpoint_best.pt is not of a run from mle/checkpoint_last.pt, and "
+        "the training would write over it; name a new folder"
+    )
+    assert [path.name for path in run.iterdir()] == ["checkpoint_best.pt"]
+    assert (run / "checkpoint_best.pt").read_bytes() == before
