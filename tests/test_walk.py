@@ -2,7 +2,9 @@
 
 import importlib.util
 
-from recipes.benchmarks.walk import counts, walk
+import pytest
+
+from recipes.benchmarks.walk import command_run, counts, main, walk
 
 MODULES = {
     "a": "def first(call):\n    return call([x for x in (1, 2)])\ndef last():\n    return 3\n",
@@ -31,3 +33,13 @@ def test_functions_are_noted_once_in_the_order_of_their_first_calls(tmp_path):
 def test_a_file_that_is_not_left_has_no_return():
     steps = [("a.py", "f"), ("a.py", "g"), ("b.py", "h")]
     assert counts(steps) == {"files": 2, "functions": 3, "returns": 0}
+
+
+def test_the_walk_of_a_command(tmp_path, capsys):
+    for name, line in (("ref", "a red kite\n"), ("hyp", "a kite\n")):
+        (tmp_path / name).write_text(line)
+    assert main(["--command", f"score -r {tmp_path / 'ref'} -i {tmp_path / 'hyp'}"]) == 0
+    *steps, sums = capsys.readouterr().out.splitlines()
+    assert "cli/score.py\trun" in steps and sums.endswith(" returns")
+    with pytest.raises(RuntimeError, match="exit status 2"):
+        command_run(f"score -r {tmp_path / 'none'} -i {tmp_path / 'hyp'}")()

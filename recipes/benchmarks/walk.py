@@ -1,20 +1,25 @@
-"""Count the files and functions of the package that one warm update runs through.
+"""Count the files and functions of the package that one warm update or command runs through.
 
     python -m recipes.benchmarks.walk --data BIN --encoder ENCODER --checkpoint MODEL.pt
     python -m recipes.benchmarks.walk --hf MODEL --encoder ENCODER
+    python -m recipes.benchmarks.walk --command "score -r REF -i HYP --encoder ENCODER"
 
 The first line walks from a sample of fairseq to its gradient, the second from a batch of
-transformers to its gradient; MODEL is a folder with its tokenizer. One update runs before, so that
-set-up does not count. A function counts at its first call. A stay is a run of functions of one
-file; a return is a stay in a file that was left before.
+transformers to its gradient; MODEL is a folder with its tokenizer. The third walks through a
+`simile` command, its flags and loading too. The work runs once before, so that what is set up once
+does not count. A function counts at its first call. A stay is a run of functions of one file; a
+return is a stay in a file that was left before.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -89,17 +94,38 @@ def hugging_face_update(args: argparse.Namespace) -> Callable[[], object]:
     return lambda: trainer.compute_loss(model, batch).backward()
 
 
+def command_run(line: str) -> Callable[[], object]:
+    """Return what runs a `simile` command, whose output is thrown away.
+
+    Raises:
+        RuntimeError: when it runs, for a command that fails.
+    """
+    from simile_plugin.cli import main as simile
+
+    def run() -> None:
+        with TextIOWrapper(BytesIO()) as nowhere, contextlib.redirect_stdout(nowhere):
+            status = simile(shlex.split(line))
+        if status:
+            raise RuntimeError(f"simile {line}: exit status {status}")
+
+    return run
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print the walk, a line for each function, and its counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--encoder", required=True, help="folder of the reward encoder")
+    parser.add_argument("--command", help="walk through this `simile` command, quoted as one")
+    parser.add_argument("--encoder", help="folder of the reward encoder")
     parser.add_argument("--data", help="folder made by fairseq-preprocess")
     parser.add_argument("--checkpoint", help="fairseq's model")
     parser.add_argument("--hf", help="folder of a transformers model; default: walk fairseq")
     args = parser.parse_args(argv)
-    if not args.hf and not (args.data and args.checkpoint):
-        parser.error("give --hf, or --data and --checkpoint")
-    run = hugging_face_update(args) if args.hf else fairseq_update(args)
+    if not args.command and not (args.encoder and (args.hf or (args.data and args.checkpoint))):
+        parser.error("give --command, or --encoder and --hf, or --encoder, --data and --checkpoint")
+    if args.command:
+        run = command_run(args.command)
+    else:
+        run = hugging_face_update(args) if args.hf else fairseq_update(args)
     run()
     steps = walk(run)
     for file, name in steps:
