@@ -12,7 +12,8 @@ SIMILE_LANGUAGE  ISO 639-1 code of the target's language: a completion in anothe
 SIMILE_REWARD    what verl and OpenRLHF train on, whose functions have a fixed name (default: half)
 
 For other settings, write a module of your own with a line such as
-``reward = as_reward_function("half", load_encoder("encoder"), tokenize="zh")`` and name it instead.
+``reward = CompletionReward(Scorer(Reward("half"), load_encoder("encoder"), tokenize="zh"))``, both
+of `simile_plugin.reward`, and name it instead.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import torch
 
 from simile_plugin.encoder import RewardEncoder, load_encoder
 from simile_plugin.files import InputError
-from simile_plugin.reward import CompletionReward, Reward
+from simile_plugin.reward import CompletionReward, Reward, Scorer
 
 # Special tokens of chat templates and decoders, which OpenRLHF leaves in its queries.
 SPECIAL_TOKENS = re.compile(r"<[|｜][^<>]*[|｜]>|</?s>|<pad>|<eos>|<end_of_turn>")
@@ -59,13 +60,15 @@ def make_reward(name: str) -> CompletionReward:
             raise InputError("SIMILE_LEARNED: not set; expected a folder of simile fit-reward")
         spec = f"learned:{folder}"
     encoder: RewardEncoder | None = None
-    if Reward(spec, "SIMILE_REWARD").needs_encoder:
+    reward = Reward(spec, "SIMILE_REWARD")
+    if reward.needs_encoder:
         folder = os.environ.get("SIMILE_ENCODER") or "default"
         try:
             encoder = load_encoder_once(folder)
         except InputError as error:
             raise InputError(f"SIMILE_ENCODER: {error}") from error
-    return CompletionReward(spec, encoder, language=os.environ.get("SIMILE_LANGUAGE") or None)
+    scorer = Scorer(reward, encoder)
+    return CompletionReward(scorer, language=os.environ.get("SIMILE_LANGUAGE") or None)
 
 
 class NamedReward:
@@ -122,7 +125,7 @@ def compute_score(
     """
     reward = load_reward(os.environ.get("SIMILE_REWARD") or "half")
     src = (extra_info or {}).get("source")
-    if src is None and reward.reward.needs_sources:
+    if src is None and reward.scorer.reward.needs_sources:
         raise InputError(f"extra_info: has no 'source', which the reward {reward.__name__} reads")
     signs: dict[str, float] = {}
     (value,) = reward(

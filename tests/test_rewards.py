@@ -17,8 +17,10 @@ from simile_plugin.encoder import Encoder, save_encoder
 from simile_plugin.files import InputError
 from simile_plugin.reward import (
     FEATURES,
+    CompletionReward,
     LearnedReward,
-    as_reward_function,
+    Reward,
+    Scorer,
     make_lexicon,
     save_learned,
 )
@@ -45,7 +47,9 @@ def test_a_name_is_its_reward_with_the_encoder_of_the_environment(
     function = getattr(rewards, name)
     assert function.__name__ == name
     found = function(prompts=["zwei"], completions=[HYP], reference=[REF], trainer_state=None)
-    assert found == as_reward_function(name, encoder)(["zwei"], [HYP], reference=[REF])
+    assert found == CompletionReward(Scorer(Reward(name), encoder))(
+        ["zwei"], [HYP], reference=[REF]
+    )
     assert found[0] is not None and 0 < found[0] < 1
     assert pickle.loads(pickle.dumps(function)) is function  # by its name, without the encoder
     assert len(pickle.dumps(function)) < 100
@@ -69,7 +73,7 @@ def test_the_learned_reward_is_that_of_the_folder(
     folder = tmp_path / "reward"
     save_learned(folder, LearnedReward(weights, make_lexicon(SENTENCES), encoder.fingerprint))
     monkeypatch.setenv("SIMILE_LEARNED", str(folder))
-    own = as_reward_function(f"learned:{folder}", encoder)
+    own = CompletionReward(Scorer(Reward(f"learned:{folder}"), encoder))
     found = rewards.learned(["x"], [HYP], reference=[REF])
     assert found == own(["x"], [HYP], reference=[REF])
     assert found[0] is not None and 0 < found[0] < 1
@@ -85,7 +89,7 @@ def test_source_reads_the_prompt_or_what_verl_has(
     save_encoder(tmp_path / "two", distilled)
     monkeypatch.setenv("SIMILE_ENCODER", str(tmp_path / "two"))
     monkeypatch.setenv("SIMILE_REWARD", "source")
-    (expected,) = as_reward_function("source", distilled)([src], [target])
+    (expected,) = CompletionReward(Scorer(Reward("source"), distilled))([src], [target])
     assert expected is not None and expected > 0.1
     assert rewards.source([[{"role": "user", "content": src}]], [target]) == [expected]
     found = rewards.compute_score("tatoeba", target, "", {"source": src})
@@ -97,7 +101,7 @@ def test_source_reads_the_prompt_or_what_verl_has(
 def test_verl_asks_for_one_completion(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"data_source": "m30k", "solution_str": f"<think>hm</think>{HYP}"}
     found = rewards.compute_score(**asked, ground_truth=REF, extra_info={"num_turns": None})
-    (value,) = as_reward_function("half", encoder)(["x"], [HYP], reference=[REF])
+    (value,) = CompletionReward(Scorer(Reward("half"), encoder))(["x"], [HYP], reference=[REF])
     # 4 words of 7; without a source in extra_info nothing is copied
     signs = {"length_ratio": 4 / 8, "repetition": 0.0, "copied": 0.0}
     assert found == {"score": value, **signs}
@@ -123,7 +127,9 @@ def test_openrlhf_asks_by_a_file_and_leaves_special_tokens(
     prompts = ["<|im_start|>user\nzwei<|im_end|>\n<|im_start|>assistant\n", "zwei: ", "zwei: "]
     queries = [f"{prompts[0]}{HYP}<|im_end|>", f"<s>{prompts[1]}{REF}</s><pad>", prompts[2]]
     found = module.reward_func(queries, prompts, [REF] * 3, unknown=1)
-    expected = as_reward_function("half", encoder)(["x"] * 3, [HYP, REF, ""], reference=[REF] * 3)
+    expected = CompletionReward(Scorer(Reward("half"), encoder))(
+        ["x"] * 3, [HYP, REF, ""], reference=[REF] * 3
+    )
     assert found.keys() == {"rewards", "scores", "extra_logs"}
     assert found["rewards"].tolist() == pytest.approx(expected)
     assert torch.equal(found["scores"], found["rewards"].clamp(0, 1))

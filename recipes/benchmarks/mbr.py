@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder, cosine, load_encoder
-from simile_plugin.nbest import NbestList, Utility, expected_utilities, read_lists
-from simile_plugin.reward import Reward
+from simile_plugin.nbest import NbestList, expected_utilities, read_lists
+from simile_plugin.reward import Reward, Scorer
 from simile_plugin.significance import text_table
 
 # Not installed beside this package, but by mbr.sh.
@@ -80,9 +80,9 @@ def main() -> None:
     hyps = [hyp for found in lists for hyp in found.hyps][: max(SIZES)]
 
     def ours(spec: str) -> Callable[[list[str]], int]:
-        utility = Utility(Reward(spec), encoder)
+        scorer = Scorer(Reward(spec), encoder)
         return lambda some: int(
-            expected_utilities([NbestList(0, None, tuple(some))], utility)[0].argmax()
+            expected_utilities([NbestList(0, None, tuple(some))], scorer)[0].argmax()
         )
 
     def theirs(metric: object) -> Callable[[list[str]], int]:

@@ -26,10 +26,10 @@ from simile_plugin.reward import (
     FEATURES,
     LearnedReward,
     Reward,
+    Scorer,
     chrf_statistics,
     corpus_chrf,
     make_lexicon,
-    score_lists,
 )
 from simile_plugin.significance import markdown_table
 
@@ -62,8 +62,7 @@ def open_ours(encoder: Encoder, sentences: list[str]) -> dict[str, Score]:
     learned = LearnedReward(weights, make_lexicon([sentences]), encoder.fingerprint)
 
     def values(spec: str, batch: Batch) -> torch.Tensor:
-        mask = torch.ones(len(batch[1]), len(batch[0][0]), dtype=torch.bool)
-        return Reward(spec).values(*batch, [], mask, encoder, 0.25, "13a")
+        return Scorer(Reward(spec), encoder).values(*batch, [])
 
     def learn(batch: Batch) -> None:
         learned.scores(*batch, encoder, values("sim", batch))
@@ -75,8 +74,8 @@ def open_ours(encoder: Encoder, sentences: list[str]) -> dict[str, Score]:
     return {
         "ours: SIMILE": lambda batch: values("simile", batch),
         "ours: learned": learn,
-        "ours: SIMILE and sentence BLEU": lambda batch: score_lists(*batch, encoder),
-        "ours: sentence BLEU": lambda batch: score_lists(*batch, None),
+        "ours: SIMILE and sentence BLEU": lambda batch: Scorer(encoder=encoder).lists(*batch),
+        "ours: sentence BLEU": lambda batch: Scorer().lists(*batch),
         "ours: chrF": lambda batch: chrf(batch, 0),
         "ours: chrF++": lambda batch: chrf(batch, 2),
     }

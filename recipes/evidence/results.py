@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from simile_plugin.files import InputError, as_script, read_lines
-from simile_plugin.reward import corpus_bleu, score_outputs
+from simile_plugin.reward import Scorer, corpus_bleu
 from simile_plugin.significance import (
     SentenceStatistics,
     bootstrap,
@@ -189,7 +189,7 @@ def bleu_statistics(folder: Path, split: str, system: System) -> SentenceStatist
     refs = list(read_lines(str(folder / "raw" / f"{split}.en"), "references"))
     files = [folder / "out" / split / Path(file).name for file in system["files"]]
     outputs = [list(read_lines(str(file), "translations")) for file in files]
-    stats = score_outputs(outputs, refs, None).bleu_stats.numpy().swapaxes(0, 1)
+    stats = Scorer().outputs(outputs, refs).bleu_stats.numpy().swapaxes(0, 1)
     return SentenceStatistics(stats, lambda sums: corpus_bleu(torch.from_numpy(sums)).numpy())
 
 

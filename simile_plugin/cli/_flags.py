@@ -16,6 +16,7 @@ from simile_plugin.files import FILE, SEED, Range, flag_name, option, problem_of
 
 if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
+    from simile_plugin.reward import Scorer
 
 T = TypeVar("T")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
@@ -64,6 +65,16 @@ class ScoringFlags(DeviceFlags):
         check_tokenizer(self.tokenize, "--tokenize")
         return load_encoder(self.encoder, usable_device(self.device)) if self.encoder else None
 
+    def scorer(self, **others: Any) -> Scorer:
+        """Return what scores by these flags; `others` are further fields of it, as its reward.
+
+        Raises:
+            InputError: as `load`, and if the reward lacks an encoder.
+        """
+        from simile_plugin.reward import Scorer
+
+        return Scorer(encoder=self.load(), tokenize=self.tokenize, **others)
+
 
 @dataclass
 class SimileFlags(ScoringFlags):
@@ -72,6 +83,10 @@ class SimileFlags(ScoringFlags):
     simile_alpha: float = option(
         "exponent of SIMILE's length penalty (paper: 0.25)", 0.25, range=Range.at_least(0)
     )
+
+    def scorer(self, **others: Any) -> Scorer:
+        """Return what scores by these flags, see `ScoringFlags.scorer`."""
+        return super().scorer(alpha=self.simile_alpha, **others)
 
 
 @dataclass

@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.files import Progress, check_outputs, check_standard_input
-    from simile_plugin.nbest import Utility, choose_all, expected_utilities, read_lists, sources
+    from simile_plugin.nbest import choose_all, expected_utilities, read_lists, sources
     from simile_plugin.reward import Reward
 
     options = read_flags(args, Options)
@@ -111,14 +111,14 @@ def run(args: argparse.Namespace) -> int:
         sources(lists, f"--write-pairs: {options.lists}")
     pseudo = read_lists(options.pseudo_refs, "--pseudo-refs") if options.pseudo_refs else None
     reward = Reward(options.utility, "--utility")
-    utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
+    scorer = options.scorer(reward=reward)
     firsts = [one.hyps[one.first] for one in lists if one.hyps]
     warn_of_text("mbr", [(options.lists, firsts)])
     if "bleu" in reward.weights:
         warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
     warn_of_missing_sources("mbr", reward, lists)
     with Progress(len(lists), "list") as bar:
-        utilities = expected_utilities(lists, utility, pseudo, options.weights, bar.update)
+        utilities = expected_utilities(lists, scorer, pseudo, options.weights, bar.update)
     choices = choose_all(lists, utilities)
     numbers = [
         {"utility": float(values[place]), "utility_of_first": float(values[one.first])}

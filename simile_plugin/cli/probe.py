@@ -112,15 +112,15 @@ def run(args: argparse.Namespace) -> int:
     files = [options.ref, options.hyp, options.src, options.other_ref, options.nbest]
     files.append(options.other_language)
     check_outputs({"--svg": options.svg}, [*files, options.encoder])
-    texts, encoder = _read_texts(options), options.load()
+    texts, scorer = _read_texts(options), options.scorer()
     specs = [spec for spec in options.reward or ["bleu"] if spec != "meteor"]
     if any("bleu" in Reward(spec).weights for spec in specs):
         warn_of_whole_sentences("probe", "the references", texts.refs, tokenize)
-    settings = options.resamples, options.seed, tokenize
-    probed = analyse_probe(options.reward, texts, encoder, options.search_words, *settings)
+    resamples, seed = options.resamples, options.seed
+    probed = analyse_probe(options.reward, texts, scorer, options.search_words, resamples, seed)
     harmed = next(iter(probed.values())).changes["empty"].count  # of each that has words
     base = f"harm is done to {harmed} {'hypotheses' if texts.hyps else 'references'}"
-    answer = answer_probe(probed, base, encoder, options.seed, options.resamples, tokenize)
+    answer = answer_probe(probed, base, scorer, seed, resamples)
     if options.svg:
         assert answer.chart is not None
         with atomic_write(options.svg, "wb") as stream:

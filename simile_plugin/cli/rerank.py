@@ -21,7 +21,8 @@ from simile_plugin.cli._lists import (
 from simile_plugin.files import check_outputs, check_standard_input, option
 
 if TYPE_CHECKING:
-    from simile_plugin.nbest import NbestList, Utility
+    from simile_plugin.nbest import NbestList
+    from simile_plugin.reward import Scorer
 
 HELP = "the best of each list by a reward: with references the oracle, or by source and encoder"
 
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.files import Progress
-    from simile_plugin.nbest import Utility, choose_all, list_rewards, references, sources
+    from simile_plugin.nbest import choose_all, list_rewards, references, sources
     from simile_plugin.reward import Reward
 
     options = read_flags(args, Options)
@@ -70,16 +71,16 @@ def run(args: argparse.Namespace) -> int:
     check_outputs({"--output": options.output}, files.values())
     where, reward = f"LISTS: {options.lists}", Reward(options.reward)
     lists, number = read_candidates(options, options.ref)
-    utility = Utility(reward, options.load(), options.simile_alpha, options.tokenize)
+    scorer = options.scorer(reward=reward)
     warn_of_missing_sources("rerank", reward, lists)
     refs = references(lists, where) if reward.needs_references else [""] * len(lists)
     if reward.needs_sources:
         sources(lists, where)
     with Progress(len(lists), "list") as bar:
-        values = list_rewards(lists, refs, utility, bar.update)
+        values = list_rewards(lists, refs, scorer, bar.update)
     choices = choose_all(lists, values)
     if all(one.ref is not None for one in lists):
-        _tell(options.lists, lists, choices, utility)
+        _tell(options.lists, lists, choices, scorer)
     numbers = [
         {"value": float(row[place])} if place is not None else {}
         for row, place in zip(values, choices, strict=True)
@@ -90,11 +91,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(
-    path: str, lists: Sequence[NbestList], choices: Sequence[int | None], utility: Utility
+    path: str, lists: Sequence[NbestList], choices: Sequence[int | None], scorer: Scorer
 ) -> None:
     """Print BLEU, chrF and with an encoder SIMILE of the model's choices and of the new ones."""
     from simile_plugin.nbest import references
-    from simile_plugin.reward import corpus_bleu, corpus_chrf, score_outputs
+    from simile_plugin.reward import corpus_bleu, corpus_chrf
     from simile_plugin.significance import text_table
 
     before = [one.hyps[one.first] if one.hyps else "" for one in lists]
@@ -102,10 +103,9 @@ def _tell(
         "" if place is None else one.hyps[place] for one, place in zip(lists, choices, strict=True)
     ]
     refs = references(lists, path)
-    warn_of_whole_sentences("rerank", f"the references of {path}", refs, utility.tokenize)
+    warn_of_whole_sentences("rerank", f"the references of {path}", refs, scorer.tokenize)
     warn_of_text("rerank", [(f"the references of {path}", refs), (path, before)], refs)
-    settings = utility.encoder, utility.alpha, utility.tokenize
-    scores = score_outputs([before, after], refs, *settings, chrf_words=0)
+    scores = scorer.outputs([before, after], refs, chrf_words=0)
     assert scores.chrf_stats is not None
     columns = {
         "BLEU": corpus_bleu(scores.bleu_stats.sum(0)).tolist(),

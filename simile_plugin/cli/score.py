@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, folder_option, read_flags
@@ -68,13 +68,9 @@ def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
     from simile_plugin.files import Progress, read_parallel
     from simile_plugin.reward import (
-        bleu_signature,
-        chrf_signature,
         language_warning,
         learned_beside,
         load_learned,
-        score_outputs,
-        signature,
     )
 
     options = read_flags(args, Options)
@@ -88,15 +84,13 @@ def run(args: argparse.Namespace) -> int:
     srcs = outputs.pop() if of_source else None
     if not refs:
         raise InputError(f"--ref: {options.ref} is empty; expected one sentence a line")
-    encoder, alpha, tokenize = options.load(), options.simile_alpha, options.tokenize
     learned = load_learned(options.learned, "--learned") if options.learned else None
+    scorer = options.scorer(learned=learned)
     if learned is None and not options.sentence_level:  # whose last column scripts may read
-        learned = learned_beside(encoder)
+        scorer = replace(scorer, learned=learned_beside(scorer.encoder))
     with Progress(len(refs), "sent") as bar:
-        scores = score_outputs(
-            outputs, refs, encoder, alpha, tokenize, bar.update, 0, learned, srcs
-        )
-    warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, tokenize)
+        scores = scorer.outputs(outputs, refs, srcs, 0, bar.update)
+    warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, options.tokenize)
     names = (path for path, _ in paths)
     marked = warn_of_text("score", zip(names, [refs, *outputs], strict=True), refs)
     if scores.unknown_share > 0.05 and not marked:  # marks are unknown to any encoder
@@ -106,14 +100,10 @@ def run(args: argparse.Namespace) -> int:
             "count as nothing in SIM; is it an encoder of this language and script?",
             file=sys.stderr,
         )
-    if encoder is not None and (text := language_warning(options.ref, encoder, refs)):
+    if text := language_warning(options.ref, scorer.encoder, refs):
         print(f"simile score: warning: {text}", file=sys.stderr)
-    signatures = {"BLEU": bleu_signature(tokenize), "chrF": chrf_signature()}
-    signatures["length_ratio"] = f"tokens, tok:{tokenize}"
-    if encoder is not None:
-        signatures |= dict.fromkeys(("SIM", "SIMILE", "SOURCE"), signature(encoder, alpha))
-    if learned is not None:
-        signatures["LEARNED"] = learned.signature
+    signatures = scorer.signatures("BLEU", "chrF", "SIM", "SIMILE", "SOURCE", "LEARNED")
+    signatures["length_ratio"] = f"tokens, tok:{options.tokenize}"
     if options.sentence_level:
         print_sentences(options, scores)
     else:

@@ -23,7 +23,7 @@ from simile_plugin.evaluation.sentence_metrics import (
     without_rounding,
 )
 from simile_plugin.files import InputError, Row, read_rows
-from simile_plugin.reward import SIMILE_ALPHA, LearnedReward, Reward
+from simile_plugin.reward import SIMILE_ALPHA, LearnedReward, Reward, Scorer
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
@@ -197,7 +197,7 @@ def metric_scores(
         if not reward.needs_encoder:
             asked = {"": None}
         for name, encoder in asked.items():
-            scores = reward_scores(reward, encoder, tokenize, alpha)
+            scores = reward_scores(Scorer(reward, encoder, alpha, tokenize))
             srcs = judgements.srcs or [""] * len(pairs[0])
             found = scores([[hyp] for hyp in pairs[0]], pairs[1], srcs)
             of = f" of {name}" if len(asked) > 1 else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from simile_plugin.encoder import RewardEncoder, split_parts, split_words
+from simile_plugin.encoder import split_parts, split_words
 from simile_plugin.evaluation.harm import HARMS, Material, harmed_sentences
 from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import without_rounding
@@ -29,11 +29,7 @@ from simile_plugin.evaluation.text_search import (
     scores_in_parts,
 )
 from simile_plugin.files import InputError
-from simile_plugin.reward import (
-    SIMILE_ALPHA,
-    Reward,
-    make_lexicon,
-)
+from simile_plugin.reward import Scorer, make_lexicon
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
@@ -46,24 +42,16 @@ from simile_plugin.significance import (
 
 
 def reward_scores(
-    reward: Reward,
-    encoder: RewardEncoder | None,
-    tokenize: str = "13a",
-    alpha: float = SIMILE_ALPHA,
+    scorer: Scorer,
 ) -> Scores:
-    """A --reward as a function of lists; it raises InputError for a number that is not finite.
-
-    Args:
-        tokenize: sacreBLEU tokeniser of BLEU.
-        alpha: exponent of SIMILE's length penalty.
-    """
+    """A scorer's reward as a function of lists, which raises InputError for NaN and infinity."""
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
-        mask = torch.ones(len(lists), len(lists[0]), dtype=torch.bool)
-        found = reward.values(lists, refs, srcs, mask, encoder, alpha, tokenize)
-        if not torch.isfinite(found).all():
-            raise InputError(f"--reward {reward.spec}: expected finite numbers for all texts")
-        return found.double().cpu().numpy()
+        values = scorer.values(lists, refs, srcs)
+        if not torch.isfinite(values).all():
+            spec = scorer.reward.spec
+            raise InputError(f"--reward {spec}: expected finite numbers for all texts")
+        return values.double().cpu().numpy()
 
     return scores
 

@@ -16,9 +16,9 @@ from simile_plugin.files import InputError
 from simile_plugin.reward import (
     SIMILE_ALPHA,
     LearnedReward,
+    Scorer,
     chrf_statistics,
     corpus_chrf,
-    score_outputs,
 )
 from simile_plugin.significance import Floats, spearman
 
@@ -83,7 +83,7 @@ def encoder_scores(
     for name, encoder in encoders.items():
         own = learned if learned and learned.encoder == encoder.fingerprint else None
         of = srcs if own and own.needs_sources else None
-        scores = score_outputs([left], right, encoder, alpha, learned=own, srcs=of)
+        scores = Scorer(encoder=encoder, alpha=alpha, learned=own).outputs([left], right, of)
         of = f" of {name}" if len(encoders) > 1 else ""
         for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
             assert values is not None
@@ -125,7 +125,7 @@ def surface_scores(
 
 
 def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Floats:
-    return score_outputs([hyps], refs, None, tokenize=tokenize).bleu[:, 0].double().numpy()
+    return Scorer(tokenize=tokenize).outputs([hyps], refs).bleu[:, 0].double().numpy()
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -78,7 +78,7 @@ def special_tokens(model: Any, tokenizer: Any) -> SpecialTokens:
         raise InputError(
             f"MODEL: got {type(model).__name__}, which has no encoder; expected an encoder-decoder "
             "(Marian, M2M-100, mBART, T5, ...). For a decoder-only model give "
-            "simile_plugin.reward.as_reward_function to a trainer of TRL"
+            "simile_plugin.reward.CompletionReward to a trainer of TRL"
         )
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
     if pad is None or end is None:

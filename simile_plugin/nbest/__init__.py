@@ -1,12 +1,12 @@
 """Lists of candidates of any model: readers, MBR decoding, reranking.
 
 >>> from simile_plugin.encoder import load_encoder
->>> from simile_plugin.nbest import NbestList, Utility, choose, expected_utilities
->>> from simile_plugin.reward import Reward
+>>> from simile_plugin.nbest import NbestList, choose, expected_utilities
+>>> from simile_plugin.reward import Reward, Scorer
 >>> hyps = ("he paid with coins", "a heron waits", "he paid for the tickets with coins")
 >>> lists = [NbestList(0, None, hyps)]
->>> utility = Utility(Reward("simile"), load_encoder("encoder"))
->>> (values,) = expected_utilities(lists, utility)  # sum of SIMILE with each of the list / 3
+>>> scorer = Scorer(Reward("simile"), load_encoder("encoder"))
+>>> (values,) = expected_utilities(lists, scorer)  # sum of SIMILE with each of the list / 3
 >>> values.shape, choose(lists[0], values) != 1  # what no other candidate says is not chosen
 ((3,), True)
 """
@@ -18,7 +18,6 @@ from simile_plugin.files import imported_later
 if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
     from simile_plugin.nbest.mbr import (
         TIE,
-        Utility,
         choose,
         choose_all,
         expected_utilities,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
 __all__ = [
     "TIE",
     "NbestList",
-    "Utility",
     "choose",
     "choose_all",
     "cost_warning",

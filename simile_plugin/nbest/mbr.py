@@ -11,54 +11,21 @@ pairs at once; what is left, learned rewards and own functions, is scored pair b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder import RewardEncoder
 from simile_plugin.files import InputError
 from simile_plugin.nbest.readers import NbestList, sources
-from simile_plugin.reward import (
-    SIMILE_ALPHA,
-    Reward,
-    length_penalty,
-    pair_scores,
-)
+from simile_plugin.reward import Reward, Scorer, length_penalty, pair_scores
 from simile_plugin.significance import Floats
 
 TIE = 1e-6  # utilities are sums in float32: differences below this are rounding
 STRINGS_AT_ONCE = 20_000  # that are encoded together
 REFS_AT_ONCE = 256  # of all pairs that are counted together
 PAIRS_AT_ONCE = 4_096  # of candidate and reference that are scored one by one
-
-
-@dataclass(frozen=True)
-class Utility:
-    """What MBR decoding calls utility: any --reward, of a candidate and a pseudo-reference.
-
-    Args:
-        alpha: exponent of SIMILE's length penalty.
-        tokenize: sacreBLEU tokeniser of BLEU.
-
-    Raises:
-        InputError: if the reward needs an encoder and there is none, or another one.
-    """
-
-    reward: Reward
-    encoder: RewardEncoder | None = None
-    alpha: float = SIMILE_ALPHA
-    tokenize: str = "13a"
-
-    def __post_init__(self) -> None:
-        if self.reward.needs_encoder and self.encoder is None:
-            raise InputError(
-                f"{self.reward.flag} {self.reward.spec}: needs --encoder, a reward encoder: "
-                "default for English, or a folder by simile train-encoder"
-            )
-        if self.reward.learned is not None and self.encoder is not None:
-            self.reward.learned.use(self.encoder)
 
 
 @dataclass(frozen=True)
@@ -72,7 +39,7 @@ class Side:
 
 def expected_utilities(
     lists: Sequence[NbestList],
-    utility: Utility,
+    scorer: Scorer,
     pseudo: Sequence[NbestList] | None = None,
     weights: str = "uniform",
     progress: Callable[[int], object] | None = None,
@@ -81,6 +48,7 @@ def expected_utilities(
 
     Args:
         lists: candidates; a list may be empty, and there may be none.
+        scorer: its reward is the utility of a candidate and a pseudo-reference.
         pseudo: lists of pseudo-references, found by their sentence; default: `lists` themselves.
             Without one for a sentence its utilities are 0.
         weights: of the pseudo-references: uniform, each 1 / N, so that a sample that came twice
@@ -93,8 +61,8 @@ def expected_utilities(
     Raises:
         InputError: for weights of the model where lists have no scores.
     """
-    if utility.reward.needs_sources:
-        sources(lists, f"{utility.reward.flag} {utility.reward.spec}")
+    if scorer.reward.needs_sources:
+        sources(lists, f"{scorer.reward.flag} {scorer.reward.spec}")
     by_sentence = {one.sentence: one for one in (lists if pseudo is None else pseudo)}
     refs = [by_sentence.get(one.sentence, NbestList(-1, None, ())) for one in lists]
     sizes = [len(one.hyps) + len(ref.hyps) for one, ref in zip(lists, refs, strict=True)]
@@ -102,14 +70,14 @@ def expected_utilities(
     utilities: list[Floats] = []
     for start in range(0, len(lists), step):
         pairs = [*zip(lists[start : start + step], refs[start : start + step], strict=True)]
-        make = _sides([text for one, ref in pairs for text in (*one.hyps, *ref.hyps)], utility)
+        make = _sides([text for one, ref in pairs for text in (*one.hyps, *ref.hyps)], scorer)
         for one, ref in pairs:
             by_text = model_weights(ref) if weights == "model" else _shares(ref)
             distinct = {hyp: place for place, hyp in enumerate(dict.fromkeys(one.hyps))}
             values = np.zeros(len(distinct))
             if distinct and by_text:
                 w = torch.tensor([*by_text.values()], dtype=torch.float32)
-                values = _of_list(make([*distinct]), make([*by_text]), w, utility, one.src or "")
+                values = _of_list(make([*distinct]), make([*by_text]), w, scorer, one.src or "")
             utilities.append(values[[distinct[hyp] for hyp in one.hyps]])
         if progress is not None:
             progress(len(pairs))
@@ -117,7 +85,7 @@ def expected_utilities(
 
 
 def choose(one: NbestList, utilities: Floats) -> int | None:
-    """Return the place of the highest expected utility, or None in an empty list.
+    """Return the place of the highest expected scorer, or None in an empty list.
 
     Of a tie the model's own order decides: the highest score, then the first. What is NaN or
     infinite is never chosen where there is a number.
@@ -165,14 +133,14 @@ def _shares(refs: NbestList) -> dict[str, float]:
     return counted
 
 
-def _sides(texts: Sequence[str], utility: Utility) -> Callable[[list[str]], Side]:
+def _sides(texts: Sequence[str], scorer: Scorer) -> Callable[[list[str]], Side]:
     """Encode each distinct text once, if the utility needs that; return what makes a Side."""
-    if not utility.reward.needs_encoder:
+    if not scorer.reward.needs_encoder:
         nothing = torch.zeros(0)
         return lambda some: Side(some, nothing, nothing)
-    assert utility.encoder is not None
+    assert scorer.encoder is not None
     index = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    embedded = utility.encoder.embed_counted([*index])
+    embedded = scorer.encoder.embed_counted([*index])
     norms = embedded.vectors.norm(dim=-1, keepdim=True)
     unit = torch.where(norms > 0, embedded.vectors / norms.clamp(min=1e-30), 0.0).cpu()
     lengths = embedded.lengths.cpu()
@@ -184,22 +152,22 @@ def _sides(texts: Sequence[str], utility: Utility) -> Callable[[list[str]], Side
     return make
 
 
-def _of_list(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str) -> Floats:
+def _of_list(hyps: Side, refs: Side, weights: Tensor, scorer: Scorer, src: str) -> Floats:
     """Return EU of distinct candidates against distinct references: (H,)."""
-    if utility.reward.function is not None:
-        return _one_by_one(hyps, refs, weights, utility, src).double().numpy()
+    if scorer.reward.function is not None:
+        return _one_by_one(hyps, refs, weights, scorer, src).double().numpy()
     total = torch.zeros(len(hyps.texts), dtype=torch.float64)
-    for name, share in utility.reward.weights.items():
+    for name, share in scorer.reward.weights.items():
         if name == "sim":
             part = expected_sim(hyps.vectors, refs.vectors, weights)
         elif name == "simile":
-            part = expected_simile(hyps, refs, weights, utility.alpha)
+            part = expected_simile(hyps, refs, weights, scorer.alpha)
         elif name == "source":  # whatever the pseudo-reference
-            part = weights.sum() * _of_source(hyps.texts, src, utility)
+            part = weights.sum() * _of_source(hyps.texts, src, scorer)
         elif name == "learned":
-            part = _one_by_one(hyps, refs, weights, utility, src)
+            part = _one_by_one(hyps, refs, weights, scorer, src)
         else:
-            part = _of_pairs(name, hyps.texts, refs.texts, weights, utility.tokenize)
+            part = _of_pairs(name, hyps.texts, refs.texts, weights, scorer.tokenize)
         total += share * part
     return total.numpy()
 
@@ -243,18 +211,17 @@ def _of_pairs(
     return total
 
 
-def _of_source(hyps: list[str], src: str, utility: Utility) -> Tensor:
+def _of_source(hyps: list[str], src: str, scorer: Scorer) -> Tensor:
     """Return what the source says of candidates: (H,); nothing where it is an empty line."""
     if not src.strip():
         return torch.zeros(len(hyps))
-    mask = torch.ones(1, len(hyps), dtype=torch.bool)
-    settings = utility.encoder, utility.alpha, utility.tokenize
-    return Reward("source").values([hyps], [""], [src], mask, *settings)[0].cpu()
+    of_source = replace(scorer, reward=Reward("source"))
+    return of_source.values([hyps], [""], [src])[0].cpu()
 
 
-def _one_by_one(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: str) -> Tensor:
+def _one_by_one(hyps: Side, refs: Side, weights: Tensor, scorer: Scorer, src: str) -> Tensor:
     """Return EU under a learned reward or the user's function, PAIRS_AT_ONCE pairs at a time."""
-    learned, function = utility.reward.learned, utility.reward.function
+    learned, function = scorer.reward.learned, scorer.reward.function
     total = torch.zeros(len(hyps.texts))
     step = max(1, PAIRS_AT_ONCE // len(hyps.texts))
     for start in range(0, len(refs.texts), step):
@@ -263,10 +230,10 @@ def _one_by_one(hyps: Side, refs: Side, weights: Tensor, utility: Utility, src: 
         lists = [[*hyps.texts] for _ in some]
         if function is not None:
             mask = torch.ones(len(some), len(hyps.texts), dtype=torch.bool)
-            values = utility.reward.from_function(lists, some, [src] * len(some), mask)
+            values = scorer.reward.from_function(lists, some, [src] * len(some), mask)
         else:
-            assert learned is not None and utility.encoder is not None
+            assert learned is not None and scorer.encoder is not None
             sim = (refs.vectors[rows] @ hyps.vectors.T).clamp(-1, 1)
-            values = learned.scores(lists, some, utility.encoder, sim, [src] * len(some))
+            values = learned.scores(lists, some, scorer.encoder, sim, [src] * len(some))
         total += weights[rows] @ values
     return total

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from simile_plugin.nbest.mbr import STRINGS_AT_ONCE, Utility
+from simile_plugin.nbest.mbr import STRINGS_AT_ONCE
 from simile_plugin.nbest.readers import NbestList
+from simile_plugin.reward import Scorer
 from simile_plugin.significance import Floats
 
 
 def list_rewards(
     lists: Sequence[NbestList],
     refs: Sequence[str],
-    utility: Utility,
+    scorer: Scorer,
     progress: Callable[[int], object] | None = None,
 ) -> list[Floats]:
     """Return the reward of training of each candidate against its reference: (N,) a list."""
@@ -26,8 +27,7 @@ def list_rewards(
         hyps = [[*one.hyps, *[""] * (width - len(one.hyps))] for one in block]
         mask = torch.tensor([[n < len(one.hyps) for n in range(width)] for one in block])
         srcs = [one.src or "" for one in block]
-        settings = utility.encoder, utility.alpha, utility.tokenize
-        found = utility.reward.values(hyps, refs[start : start + step], srcs, mask, *settings)
+        found = scorer.values(hyps, refs[start : start + step], srcs, mask)
         table = found.double().cpu().numpy()
         values += [row[: len(one.hyps)] for row, one in zip(table, block, strict=True)]
         if progress is not None:

@@ -17,8 +17,7 @@ from simile_plugin.report.inputs.systems import System
 from simile_plugin.significance import Floats, SentenceStatistics
 
 if TYPE_CHECKING:
-    from simile_plugin.report.inputs.scores import ScoreSettings
-    from simile_plugin.reward import ListScores
+    from simile_plugin.reward import ListScores, Scorer
 
 MAIN = "bleu"  # the metric that no system here is trained on by SIMILE's promise
 ORDERS = 4
@@ -30,7 +29,7 @@ def compare_systems(
     systems: Sequence[System],
     refs: Sequence[str],
     reference: str,
-    settings: ScoreSettings,
+    scorer: Scorer,
     test: PairedTest,
     baselines: Sequence[str] = (),
     more: Numbers | None = None,
@@ -63,7 +62,7 @@ def compare_systems(
 
     names = [system.name for system in systems]
     chosen = choose_baselines(names, baselines)
-    list_scores = list_scores or score_all(systems, refs, settings)
+    list_scores = list_scores or score_all(systems, refs, scorer)
     metrics = score_systems(systems, refs, list_scores)
     ratios = [row.pop(LENGTH_RATIO) for row in metrics]
     _add_metrics(metrics, names, more or {})
@@ -127,11 +126,11 @@ def compare_systems(
         "sentences": len(refs),
         "comparisons": len(pairs),
         "test": {"kind": "bootstrap", **asdict(test)},
-        "signatures": _signatures(settings, test),
+        "signatures": _signatures(scorer, test),
         "unknown_share": list_scores.unknown_share,
         "lead": lead,
-        "language": language_warning(reference, settings.encoder, refs),
-        "unspaced": is_unspaced(refs, settings.tokenize),
+        "language": language_warning(reference, scorer.encoder, refs),
+        "unspaced": is_unspaced(refs, scorer.tokenize),
         "tokenised": [
             text for name, lines in texts if (text := tokenised_warning(name, lines, refs))
         ],
@@ -173,13 +172,9 @@ def _add_metrics(
             row[title] = significance.mean_statistics(percent)
 
 
-def _signatures(settings: ScoreSettings, test: PairedTest) -> dict[str, str]:
+def _signatures(scorer: Scorer, test: PairedTest) -> dict[str, str]:
     """Return what stands behind the numbers, with the test where sacreBLEU puts it."""
-    from simile_plugin.reward import learned_beside
-
-    signatures = settings.signatures()
-    if learned := learned_beside(settings.encoder):
-        signatures["LEARNED"] = learned.signature
+    signatures = scorer.signatures("BLEU", "chrF", "SIM, SIMILE", "LEARNED")
     for name in ("BLEU", "chrF"):
         references, _, rest = signatures[name].partition("|")
         signatures[name] = f"{references}|bs:{test.resamples}|seed:{test.seed}|{rest}"

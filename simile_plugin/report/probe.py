@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from simile_plugin import __version__
@@ -13,8 +13,8 @@ from simile_plugin.report.answer import Answer, Cell, Figure, Part, make_table, 
 from simile_plugin.significance import Bar, Chart, interval_chart
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import Change, Meteor, Probed, Scores, Texts
+    from simile_plugin.reward import Scorer
 
 METEOR = "meteor"
 ROUNDING = 1e-6  # rewards are made in float32: a rise below this is none
@@ -23,11 +23,10 @@ ROUNDING = 1e-6  # rewards are made in float32: a rise below this is none
 def analyse_probe(
     specs: Sequence[str],
     texts: Texts,
-    encoder: RewardEncoder | None,
+    scorer: Scorer,
     search_words: int,
     resamples: int,
     seed: int,
-    tokenize: str = "13a",
 ) -> dict[str, Probed]:
     """Probe rewards, with a progress bar; a learned reward is named by its content.
 
@@ -39,22 +38,22 @@ def analyse_probe(
     """
     from simile_plugin.evaluation import Meteor, probe_reward, probe_steps
 
-    specs = specs or [*(["simile"] if encoder else []), "chrf", "bleu"]
+    specs = specs or [*(["simile"] if scorer.encoder else []), "chrf", "bleu"]
     probed = {}
     with Meteor() if METEOR in specs else nullcontext() as meteor:
-        rewards = _rewards(specs, encoder, meteor, tokenize, bool(texts.srcs))
+        rewards = _rewards(specs, scorer, meteor, bool(texts.srcs))
         with Progress(len(rewards) * probe_steps(search_words), " steps", "probing") as bar:
             for name, scores in rewards.items():
-                settings = (search_words, resamples, seed, bar.update)
-                probed[name] = probe_reward(scores, texts, *settings)
+                probed[name] = probe_reward(
+                    scores, texts, search_words, resamples, seed, bar.update
+                )
     return probed
 
 
 def _rewards(
     specs: Sequence[str],
-    encoder: RewardEncoder | None,
+    scorer: Scorer,
     meteor: Meteor | None,
-    tokenize: str,
     with_sources: bool,
 ) -> dict[str, Scores]:
     from simile_plugin.evaluation import meteor_lists, reward_scores
@@ -66,15 +65,10 @@ def _rewards(
         name = reward.identity if reward else spec
         if name in by_name:
             raise InputError(f"--reward: got '{spec}' twice; expected different rewards")
-        if reward and reward.needs_encoder and encoder is None:
-            raise InputError(
-                f"--reward {spec}: needs --encoder DIR, a reward encoder "
-                "(make one by simile train-encoder)"
-            )
         if reward and reward.needs_sources and not with_sources:
             raise InputError(f"--reward {spec}: reads sources; give them (--src FILE)")
         if reward:
-            by_name[name] = reward_scores(reward, encoder, tokenize)
+            by_name[name] = reward_scores(replace(scorer, reward=reward))
         else:
             assert meteor is not None
             by_name[name] = meteor_lists(meteor)
@@ -87,13 +81,13 @@ def _rewards(
 def answer_probe(
     rewards: Mapping[str, Probed],
     base: str,
-    encoder: RewardEncoder | None,
+    scorer: Scorer,
     seed: int,
     resamples: int,
-    tokenize: str = "13a",
 ) -> Answer:
     """Show tables of kinds of change by rewards, then what else was found of each reward."""
-    made = f"tok:{tokenize}|seed:{seed}|resamples:{resamples}|version:{__version__}"
+    made = f"tok:{scorer.tokenize}|seed:{seed}|resamples:{resamples}|version:{__version__}"
+    encoder = scorer.encoder
     signature = f"enc:{encoder.fingerprint}|{made}" if encoder else made
     caption = "Change of each reward by each kind of harm, with 95% intervals: left of 0 is sound."
     parts: list[Part] = [Figure(_chart(rewards), caption)]

@@ -7,15 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
-from simile_plugin.encoder import RewardEncoder, copied_share, language_classifier, split_words
+from simile_plugin.encoder import copied_share, language_classifier, split_words
 from simile_plugin.files import InputError
 from simile_plugin.reward.completions import message_text, strip_answer
 from simile_plugin.reward.lists import refuse_surrogates, refuse_text
-from simile_plugin.reward.simile import SIMILE_ALPHA
-from simile_plugin.reward.source import source_scores
-from simile_plugin.reward.spec import Reward
+from simile_plugin.reward.scorer import Scorer
 from simile_plugin.reward.words import repetition
 
 LANGUAGE = "language"  # the argument, for messages
@@ -27,19 +23,16 @@ class CompletionReward:
     """A reward as TRL's GRPO trainers call it: (prompts, completions, **columns) -> floats.
 
     Args:
-        spec: what --reward names.
-        encoder: the reward encoder, or None where the reward can do without.
+        scorer: of the reward.
         references: column of the data set with the reference translations.
         sources: column with the source sentences, for `source` and a reward of your own; default:
             the prompts.
-        alpha: exponent of SIMILE's length penalty.
-        tokenize: sacreBLEU tokeniser of the BLEU statistics.
         language: ISO 639-1 code of the target's language, for a gate: a completion that py3langid
             takes for another language is worth 0, unless it takes the reference for one, too.
         strip: score the answer alone, without thoughts, tags and code fence (`strip_answer`).
 
     Raises:
-        InputError: for a bad spec or a missing encoder at once; for a missing column when called.
+        InputError: for an unknown language at once; for a missing column when called.
 
     Attributes:
         __name__: that of the reward, for TRL's logs.
@@ -47,29 +40,17 @@ class CompletionReward:
 
     def __init__(
         self,
-        spec: str = "simile",
-        encoder: RewardEncoder | None = None,
+        scorer: Scorer,
         references: str = "reference",
         sources: str | None = None,
-        alpha: float = SIMILE_ALPHA,
-        tokenize: str = "13a",
         language: str | None = None,
         strip: bool = True,
     ) -> None:
-        self.reward = reward = Reward(spec)
-        if reward.needs_encoder and encoder is None:
-            raise InputError(
-                f"encoder: not given, but the reward {spec} needs one; see load_encoder"
-            )
-        if reward.learned is not None and encoder is not None:
-            reward.learned.use(encoder)
-        if reward.needs_sources and encoder is not None:
-            source_scores([], [], encoder, alpha)  # refuses one of a single language
         if language:
             language_classifier(language, LANGUAGE)  # fails now rather than after a generation
-        self.encoder, self.references, self.sources = encoder, references, sources
-        self.alpha, self.tokenize, self.language, self.strip = alpha, tokenize, language, strip
-        self.__name__ = reward.spec
+        self.scorer, self.references, self.sources = scorer, references, sources
+        self.language, self.strip = language, strip
+        self.__name__ = scorer.reward.spec
 
     def __call__(
         self,
@@ -98,10 +79,8 @@ class CompletionReward:
         srcs = list(map(message_text, of))
         for texts_of, what in ((hyps, "completions"), (known, "references"), (srcs, "sources")):
             refuse_surrogates(texts_of, what)
-        mask = torch.ones(len(hyps), 1, dtype=torch.bool)
-        lists, settings = [[hyp] for hyp in hyps], (self.encoder, self.alpha, self.tokenize)
         with ONE_AT_A_TIME:
-            values = self.reward.values(lists, known, srcs, mask, *settings).flatten().tolist()
+            values = self.scorer.values([[hyp] for hyp in hyps], known, srcs).flatten().tolist()
             foreign = self._foreign(hyps, known)
         if log_metric is not None and hyps:
             self.log_signs(hyps, known, srcs, foreign, log_metric)
@@ -125,7 +104,7 @@ class CompletionReward:
         source or prompt; other_language: share of completions that the gate stops, if there is one.
         """
         words = [split_words(hyp) for hyp in hyps]
-        if self.reward.needs_references:
+        if self.scorer.reward.needs_references:
             of_refs = sum(len(split_words(ref)) for ref in refs)
             log_metric("length_ratio", sum(map(len, words)) / max(1, of_refs))
         log_metric("repetition", repetition(words) / len(hyps))
@@ -135,7 +114,7 @@ class CompletionReward:
 
     def _references(self, columns: dict[str, Any], count: int) -> list[Any]:
         """Return the column of the references, or empty ones where none is read."""
-        if not self.reward.needs_references:
+        if not self.scorer.reward.needs_references:
             return [""] * count
         refs = _column(columns, self.references, "references")
         for number, ref in enumerate(refs, 1):
@@ -159,9 +138,6 @@ class CompletionReward:
             found and (not ref or classify(ref)[0] == self.language)
             for found, ref in zip(other, refs, strict=True)
         ]
-
-
-as_reward_function = CompletionReward  # its name since version 0.1.0
 
 
 def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:

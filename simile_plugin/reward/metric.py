@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder, load_encoder
 from simile_plugin.files import InputError
-from simile_plugin.reward.lists import refuse_text, score_outputs
+from simile_plugin.reward.lists import refuse_text
+from simile_plugin.reward.scorer import Scorer
 from simile_plugin.reward.simile import SIMILE_ALPHA, signature
 
 
@@ -92,12 +94,10 @@ class SIMILE:
                 "references for each reference translation, as sacreBLEU has them: [refs]"
             )
         self.reference_count = len(references)
-        found = []
+        scorer = Scorer(encoder=self.encoder, alpha=self.alpha)
+        of_references = []
         for refs in references:
-            simile = score_outputs([hyps], refs, self.encoder, self.alpha).simile
+            simile = scorer.outputs([hyps], refs).simile
             assert simile is not None
-            found.append(simile[:, 0])
-        best = found[0]
-        for other in found[1:]:
-            best = best.maximum(other)
-        return best
+            of_references.append(simile[:, 0])
+        return torch.stack(of_references).amax(0)

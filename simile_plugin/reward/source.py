@@ -21,6 +21,15 @@ from simile_plugin.files import InputError
 from simile_plugin.reward.simile import length_penalty
 
 
+def check_source_side(encoder: RewardEncoder) -> None:
+    """Raise InputError for an encoder of a single language."""
+    if encoder.source is None:
+        raise InputError(
+            f"--reward source: encoder {encoder.fingerprint} has no source side; expected one of "
+            "two languages (made by simile distil-encoder)"
+        )
+
+
 def source_scores(
     hyps: Sequence[Sequence[str]], srcs: Sequence[str], encoder: RewardEncoder, alpha: float
 ) -> Tensor:
@@ -33,12 +42,9 @@ def source_scores(
     Raises:
         InputError: for an encoder without a source side.
     """
+    check_source_side(encoder)
     side = encoder.source
-    if side is None:
-        raise InputError(
-            f"--reward source: encoder {encoder.fingerprint} has no source side; expected one of "
-            "two languages (made by simile distil-encoder)"
-        )
+    assert side is not None
     shape = len(hyps), len(hyps[0]) if hyps else 0
     flat = [*chain.from_iterable(hyps)]
     of = [src for src in srcs for _ in range(shape[1])]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import importlib
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from simile_plugin.encoder import RewardEncoder, load_encoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.chrf import WORD_ORDER
 from simile_plugin.reward.learned import DEFAULT_LEARNED, LearnedReward, load_learned
-from simile_plugin.reward.lists import ListScores, add_similarity, check_lists, score_lists
-from simile_plugin.reward.source import source_scores
+from simile_plugin.reward.lists import ListScores
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +124,7 @@ class Reward:
         InputError: for a bad spec, or a folder of a learned reward that cannot be read.
 
     Attributes:
-        learned: the learned reward, if it has a part in it; for `score_lists`.
+        learned: the learned reward, if it has a part in it.
     """
 
     def __init__(self, spec: str, flag: str = "--reward") -> None:
@@ -154,8 +152,8 @@ class Reward:
         """Raise InputError, naming the flag that was not given, if it cannot do without."""
         if self.needs_encoder:
             raise InputError(
-                f"{flag}: not given, but --reward {self.spec} needs a reward encoder; give default "
-                "for English targets, or the folder of one by simile train-encoder"
+                f"{flag}: not given, but {self.flag} {self.spec} needs a reward encoder; give "
+                "default for English targets, or the folder of one by simile train-encoder"
             )
 
     @property
@@ -171,7 +169,7 @@ class Reward:
 
     @property
     def chrf_words(self) -> int | None:
-        """`chrf_words` of `score_lists`: None where neither chrF nor chrF++ has a part in it."""
+        """Word order of chrF for `Scorer.lists`: None where it has no part in the reward."""
         if "chrf++" in self.weights:
             return WORD_ORDER
         return 0 if "chrf" in self.weights else None
@@ -197,7 +195,7 @@ class Reward:
                     f"{self.flag} {self.spec}: needs --simile-encoder DIR, a reward encoder "
                     "(make one by simile train-encoder)"
                 )
-            assert component is not None, "score_lists: no chrf_words, learned of reward"
+            assert component is not None, "scores of a scorer of another reward"
             found[name] = component.to(device)
         return found
 
@@ -208,82 +206,6 @@ class Reward:
         for name, weight in self.weights.items():
             total += weight * parts[name]
         return total
-
-    def values(
-        self,
-        hyps: Sequence[Sequence[str]],
-        refs: Sequence[str],
-        srcs: Sequence[str],
-        mask: Tensor,
-        encoder: RewardEncoder | None,
-        alpha: float,
-        tokenize: str,
-    ) -> Tensor:
-        """Return the reward of B lists of N candidates, and no score beside it: (B, N) float32.
-
-        Args:
-            mask: see :meth:`from_function`; encoder, alpha, tokenize: see :func:`score_lists`.
-        """
-        check_lists(hyps, refs)
-        if self.function is not None:
-            return self.from_function([[*row] for row in hyps], [*refs], [*srcs], mask)
-        of = self._sources(srcs, refs)
-        if encoder is None or "bleu" in self.weights or self.chrf_words is not None:
-            wanted = self.chrf_words, self.learned, of
-            return self.from_scores(score_lists(hyps, refs, encoder, alpha, tokenize, *wanted))
-        shape = mask.shape  # BLEU would take most of the time
-        scores = ListScores(torch.zeros(*shape, 10), torch.zeros(shape))
-        if of is not None:
-            scores.source = source_scores(hyps, of, encoder, alpha)
-        if self.needs_references:
-            add_similarity(scores, hyps, refs, encoder, alpha)
-        if self.learned is not None and scores.sim is not None:
-            scores.learned = self.learned.scores(hyps, refs, encoder, scores.sim, of)
-        return self.from_scores(scores)
-
-    def _sources(self, srcs: Sequence[str], refs: Sequence[str]) -> Sequence[str] | None:
-        """Return the sources where they have a part in it; InputError where there are none.
-
-        An empty one is worth nothing, and is no error: a batch may well have such lines alone.
-        """
-        if not self.needs_sources:
-            return None
-        if not srcs and refs:
-            raise InputError(f"{self.flag} {self.spec}: got no sources; give them (--src FILE)")
-        return srcs
-
-    def of_lists(
-        self,
-        hyps: list[list[str]],
-        members: Tensor,
-        encoder: RewardEncoder | None,
-        alpha: float,
-        tokenize: str,
-        sources: Callable[[], list[str]],
-        device: torch.device,
-    ) -> tuple[Tensor, ListScores]:
-        """Return what lists are worth, on a device without waiting for it.
-
-        Args:
-            hyps: B lists of 1 + N strings, the reference first.
-            members: (B, 1 + N) bool, on the CPU: what a user's function is asked about; it sees
-                the references as candidates where one is a member.
-            encoder, alpha, tokenize: see :func:`score_lists`.
-            sources: makes the B source sentences, where something asks for them.
-
-        Returns:
-            (B, 1 + N) reward, and every score.
-        """
-        refs = [row[0] for row in hyps]
-        of = self._sources(sources(), refs) if self.needs_sources else None
-        wanted = self.chrf_words, self.learned, of
-        scores = score_lists(hyps, refs, encoder, alpha, tokenize, *wanted).to(device)
-        if self.function is None:
-            return self.from_scores(scores), scores
-        first = 0 if members[:, 0].any() else 1
-        lists = [row[first:] for row in hyps]
-        values = self.from_function(lists, refs, sources(), members[:, first:])
-        return to_device(nn.functional.pad(values, (first, 0)), device), scores
 
     def from_function(
         self, hyps: list[list[str]], refs: list[str], srcs: list[str], mask: Tensor
@@ -343,21 +265,3 @@ class Reward:
                 logger.warning(f"{found}; it is left out, and counted as nonfinite")
                 self.warned = True
         return values.masked_fill(~mask, 0.0)
-
-
-def load_reward_encoder(folder: str | None, reward: Reward) -> RewardEncoder | None:
-    """Load the encoder of ``--simile-encoder``, or None where the reward can do without.
-
-    Raises:
-        InputError: for a folder that cannot be read or is not the learned reward's, or none where
-            the reward needs one.
-    """
-    if folder:
-        encoder = load_encoder(folder)
-        if reward.learned is not None:
-            reward.learned.use(encoder)
-        if reward.needs_sources:
-            source_scores([], [], encoder, 0.0)  # refuses one of a single language
-        return encoder
-    reward.refuse_missing_encoder("--simile-encoder")
-    return None

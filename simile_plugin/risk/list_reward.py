@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simile_plugin.encoder import to_device
+from simile_plugin.encoder import load_encoder, to_device
 from simile_plugin.files import InputError, flag_name
-from simile_plugin.reward import FirstLook, ListScores, Reward, load_reward_encoder, signature
+from simile_plugin.reward import FirstLook, ListScores, Reward, Scorer, signature
 from simile_plugin.risk.control_rewards import MODEL, NOISE, SHUFFLED, exchange, noise, read_control
 from simile_plugin.risk.length_control import relative_length
 from simile_plugin.risk.normalised_mix import normalised_mix
@@ -58,22 +58,26 @@ class ListReward:
 
     def __init__(self, settings: RiskSettings, seed: int) -> None:
         self.control, spec = read_control(settings.reward)
-        self.reward, self.seed = Reward(spec), seed
-        self.normalise = settings.risk_normalise
-        self.encoder = load_reward_encoder(settings.simile_encoder, self.reward)
-        self.alpha, self.tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
-        self.look = FirstLook(self.tokenize, logger.warning, self.encoder)
-        scored = signature(self.encoder, self.alpha) if self.encoder else "no encoder"
+        self.seed, self.normalise = seed, settings.risk_normalise
+        reward, encoder = Reward(spec), None
+        if settings.simile_encoder:
+            encoder = load_encoder(settings.simile_encoder)
+        else:
+            reward.refuse_missing_encoder("--simile-encoder")
+        alpha, tokenize = settings.simile_alpha, settings.risk_bleu_tokenize
+        self.scorer = Scorer(reward, encoder, alpha, tokenize)
+        self.look = FirstLook(tokenize, logger.warning, encoder)
+        scored = signature(encoder, alpha) if encoder else "no encoder"
         logger.info(f"reward: {settings.reward} ({scored})")
-        if self.encoder is None:
+        if encoder is None:
             logger.warning("no --simile-encoder: SIM, SIMILE and their costs are not reported")
 
     def refuse_missing_references(self, where: str) -> None:
         """Raise InputError, for sentences without a reference, where the reward reads one."""
-        function, control = self.reward.function, self.control in (NOISE, MODEL)
-        if self.reward.needs_references and function is None and not control:
+        reward, control = self.scorer.reward, self.control in (NOISE, MODEL)
+        if reward.needs_references and reward.function is None and not control:
             raise InputError(
-                f"{where}: --reward {self.reward.spec} reads a reference, which some sentences do "
+                f"{where}: --reward {reward.spec} reads a reference, which some sentences do "
                 "not have; expected source, your own module:function, or a control (model, noise)"
             )
 
@@ -87,23 +91,16 @@ class ListReward:
             sources: makes the B source sentences, which only a user's function asks for.
         """
         device = risk_set.tokens.device
-        encoder = self.encoder.to(device) if self.encoder is not None else None
         # Mixed precision is for the model: it makes ties of rewards that are near each other.
         with torch.autocast(device.type, enabled=False):
-            reward, scores = self.reward.of_lists(
-                hyps,
-                torch.from_numpy(risk_set.on_host[1]),
-                encoder,
-                self.alpha,
-                self.tokenize,
-                sources,
-                device,
-            )
+            members = torch.from_numpy(risk_set.on_host[1])
+            reward, scores = self.scorer.values_and_scores(hyps, members, sources, device)
             mix_share = None
-            if self.normalise != "none" and len(self.reward.weights) > 1:
-                members = risk_set.mask.to(scores.bleu.device)
-                parts, weights = self.reward.parts(scores), self.reward.weights
-                reward, mix_share = normalised_mix(parts, weights, members, self.normalise)
+            weights = self.scorer.reward.weights
+            if self.normalise != "none" and len(weights) > 1:
+                mask = risk_set.mask.to(scores.bleu.device)
+                parts = self.scorer.reward.parts(scores)
+                reward, mix_share = normalised_mix(parts, weights, mask, self.normalise)
             if self.control == NOISE:
                 reward = to_device(noise(hyps, self.seed), device)
             elif self.control == SHUFFLED:
@@ -122,8 +119,9 @@ class ListReward:
         """
         names = [field.name for field in fields(kind) if field.name not in NOT_OPTIMISED]
         flags = {flag_name(name): str(getattr(settings, name)) for name in names}
-        encoder = self.encoder.fingerprint if self.encoder is not None else "none"
-        reward = self.reward.identity
+        scorer = self.scorer
+        encoder = scorer.encoder.fingerprint if scorer.encoder is not None else "none"
+        reward = scorer.reward.identity
         if self.control:
             reward = self.control + reward if self.control == SHUFFLED else self.control
         return flags | {"--reward": reward, "--simile-encoder": encoder}

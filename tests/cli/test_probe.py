@@ -90,7 +90,7 @@ def test_bad_input_is_one_line(capsys, tmp_path, files, encoder_folder, monkeypa
     error = fails(*ref, "--src", files["short"])
     assert "--ref" in error and "8 lines" in error and "--src" in error and "3" in error
     assert "got 'chrff'; expected" in fails(*ref, "--reward", "chrff")
-    assert "--reward simile: needs --encoder" in fails(*ref, "--reward", "simile")
+    assert "--encoder: not given, but --reward simile needs a" in fails(*ref, "--reward", "simile")
     (tmp_path / "bare.jsonl").write_text('{"hyps": ["a", "b"]}\n')
     error = fails(*ref, "--nbest", tmp_path / "bare.jsonl")
     assert error.endswith("(fairseq: no T-0); give lists with references\n")

@@ -9,8 +9,8 @@ import sacrebleu
 
 from simile_plugin.cli import main
 from simile_plugin.encoder import load_encoder
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.bleu import corpus_bleu
-from simile_plugin.reward.lists import score_lists
 from simile_plugin.reward.spec import Reward
 
 REFS = ["The grey heron waits.", "Two boys skip stones.", "A red house stands on the hill."]
@@ -36,7 +36,7 @@ def test_json_equals_the_reward_of_training(files, encoder, encoder_folder, caps
     )
     assert status == 0
     found = {entry["name"]: entry for entry in json.loads(out)}
-    scores = score_lists([[hyp] for hyp in HYPS], REFS, encoder)
+    scores = Scorer(encoder=encoder).lists([[hyp] for hyp in HYPS], REFS)
     assert found["SIM"]["score"] == pytest.approx(100 * scores.sim.mean().item(), abs=1e-4)
     assert found["SIMILE"]["score"] == pytest.approx(100 * scores.simile.mean().item(), abs=1e-4)
     assert found["BLEU"]["score"] == pytest.approx(
@@ -169,7 +169,7 @@ def test_the_learned_reward_beside_the_encoder_of_the_package(files, capsys):
     assert entries["LEARNED"]["signature"].startswith("learned:e3ea2760a527|enc:")
     reward = Reward("learned")
     encoder = load_encoder("default")
-    scores = score_lists([[hyp] for hyp in HYPS], REFS, encoder, learned=reward.learned)
+    scores = Scorer(encoder=encoder, learned=reward.learned).lists([[hyp] for hyp in HYPS], REFS)
     assert entries["LEARNED"]["score"] == pytest.approx(
         100 * scores.learned.mean().item(), abs=1e-4
     )

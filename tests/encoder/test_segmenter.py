@@ -15,8 +15,8 @@ from simile_plugin.encoder import Encoder
 from simile_plugin.encoder.piece_model import SPACE_MARK, read_piece_model
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
 from simile_plugin.files import InputError
-from simile_plugin.nbest import NbestList, Utility, expected_utilities
-from simile_plugin.reward import Reward, score_outputs
+from simile_plugin.nbest import NbestList, expected_utilities
+from simile_plugin.reward import Reward, Scorer
 
 TEXT = [
     "the grey heron waits beside the cold water",
@@ -184,7 +184,7 @@ def test_half_of_a_utf16_pair_is_no_text(encoder: Encoder, spm_proto: bytes) -> 
         ):
             Segmenter(spm_proto, preprocessing).encode(["the river", "the \ud800 river"])
     with pytest.raises(InputError, match="half of a pair of UTF-16"):
-        score_outputs([["the \ud800 river"]], ["the river"], encoder)
+        Scorer(encoder=encoder).outputs([["the \ud800 river"]], ["the river"])
     with pytest.raises(InputError, match="half of a pair of UTF-16"):
         lists = [NbestList(0, None, ("the river", "the \udc80"))]
-        expected_utilities(lists, Utility(Reward("sim"), encoder))
+        expected_utilities(lists, Scorer(Reward("sim"), encoder))

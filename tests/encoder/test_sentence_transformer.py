@@ -16,7 +16,7 @@ from torch import Tensor
 
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.encoder.sentence_transformer import SentenceTransformerEncoder
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.simile import signature
 
 WORDS = ["[UNK]", "a", "heron", "boat", "the", "waits"]
@@ -107,7 +107,7 @@ def test_scores_by_hand(library: None, folder: Path, static: bool) -> None:
     torch.testing.assert_close(found.vectors, expected, atol=1e-3, rtol=0)
     assert found.lengths.tolist() == [2, 0, 3]
     assert found.unknown.tolist() == [0, 0, 0 if static else 1]
-    scores = score_lists([["a heron", ""]], ["THE otter waits"], encoder)
+    scores = Scorer(encoder=encoder).lists([["a heron", ""]], ["THE otter waits"])
     # LP = exp(1 - 3/2) ^ 0.25, SIM = (1 * 1.5 + 1.5 * 5/6) / (|(1, 1.5)| |(1.5, 5/6)|).
     assert scores.simile is not None
     assert scores.simile[0].tolist() == pytest.approx([0.8825 * 0.8889, 0], abs=1e-3)

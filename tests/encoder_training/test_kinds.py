@@ -18,7 +18,7 @@ from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import read_pairs, segment_pairs, train_tokenizer
 from simile_plugin.encoder_training.run import finished_encoder
 from simile_plugin.encoder_training.trainer import Trainer
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.simile import signature
 
 PLAIN = Preprocessing()
@@ -132,7 +132,7 @@ def test_rewards_by_a_slow_loop(name: str, tsv: Path) -> None:
     encoder = untrained(name, tsv)
     unit = KINDS[name][3]
     hyps, refs = [["a grey heron", "the otter finds a boat", ""]], ["The heron finds the boat ✗."]
-    found = score_lists(hyps, refs, encoder, alpha=0.25)
+    found = Scorer(encoder=encoder, alpha=0.25).lists(hyps, refs)
     lengths = slow_lengths(encoder, [*refs, *hyps[0]], unit)
     assert encoder.embed_counted([*refs, *hyps[0]]).lengths.tolist() == lengths
     vectors = encoder.embed_text([*refs, *hyps[0]]).double()

@@ -16,7 +16,7 @@ from simile_plugin.evaluation.probe import (
     within_lists,
 )
 from simile_plugin.files import InputError
-from simile_plugin.reward import Reward, score_lists
+from simile_plugin.reward import Reward, Scorer
 from tests.conftest import SENTENCES
 
 REFS = ["Two boys skip 15 stones", "the ferry is late today", "she saw Bern and old Malta again"]
@@ -124,9 +124,9 @@ def test_a_climb_adds_the_words_that_pay_and_none_of_the_references_own():
 def test_rewards_are_those_of_the_lists(encoder):
     lists = [[SENTENCES[1], "two boys"], [SENTENCES[0], ""]]
     refs = SENTENCES[:2]
-    scores = score_lists(lists, refs, encoder, chrf_words=0)
+    scores = Scorer(encoder=encoder).lists(lists, refs, chrf_words=0)
     for spec in ("simile", "sim", "bleu", "chrf", "simile:0.5,chrf:0.5"):
-        found = reward_scores(Reward(spec), encoder)(lists, refs, ["", ""])
+        found = reward_scores(Scorer(Reward(spec), encoder))(lists, refs, ["", ""])
         assert found == pytest.approx(Reward(spec).from_scores(scores).numpy())
 
 
@@ -138,7 +138,7 @@ def test_a_function_must_give_finite_numbers(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     texts = Texts(REFS, srcs=["x", "y", "z"])
-    found = probe_reward(reward_scores(Reward("probe_own:good"), None), texts, 0, 40)
+    found = probe_reward(reward_scores(Scorer(Reward("probe_own:good"))), texts, 0, 40)
     assert found.changes["source"].mean == 1 and found.changes["source"].not_lower == 100
     with pytest.raises(InputError, match="probe_own:bad"):
-        probe_reward(reward_scores(Reward("probe_own:bad"), None), texts, 0, 40)
+        probe_reward(reward_scores(Scorer(Reward("probe_own:bad"))), texts, 0, 40)

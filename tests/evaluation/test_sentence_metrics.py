@@ -7,7 +7,7 @@ from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import Scorer
 from tests.conftest import SENTENCES
 
 texts = st.lists(
@@ -24,7 +24,7 @@ def test_both_ways_against_sacrebleu_one_pair_at_a_time(pairs: list[tuple[str, s
         there, back = (CHRF().sentence_score(h, [r]).score for h, r in ((a, b), (b, a)))
         assert found["chrF"][row] == pytest.approx(there, abs=1e-9)
         assert found["chrF sym."][row] == pytest.approx((there + back) / 2, abs=1e-9)
-        there, back = (score_lists([[h]], [r], None).bleu.item() for h, r in ((a, b), (b, a)))
+        there, back = (Scorer().lists([[h]], [r]).bleu.item() for h, r in ((a, b), (b, a)))
         assert found["BLEU"][row] == pytest.approx(there, abs=1e-6)
         assert found["BLEU sym."][row] == pytest.approx((there + back) / 2, abs=1e-6)
 

@@ -18,8 +18,7 @@ from simile_plugin.fairseq_hooks.checkpoints import without_removed_flags
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
-from simile_plugin.reward import FEATURES, LearnedReward, make_lexicon, save_learned
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import FEATURES, LearnedReward, Scorer, make_lexicon, save_learned
 from simile_plugin.risk import distribution as risk
 from simile_plugin.risk.length_control import SHARE, LengthControl
 from tests.conftest import SENTENCES
@@ -53,7 +52,7 @@ def test_loss_is_the_formula(make_criterion, task, encoder):
         scores = [float(lprobs[b, n][risk_set.tokens[b, n].ne(PAD)].sum()) for n in range(1, 5)]
         weights = [math.exp(score) for score in scores]
         ref = hyps[b][0]
-        simile = score_lists([hyps[b][1:]], [ref], encoder).simile[0].tolist()
+        simile = Scorer(encoder=encoder).lists([hyps[b][1:]], [ref]).simile[0].tolist()
         b_risk = sum(w * (1 - s) for w, s in zip(weights, simile, strict=True)) / sum(weights)
         length = int(sample["target"][b].ne(PAD).sum())
         nll = -float(lprobs[b, 0, :length].sum())
@@ -69,7 +68,8 @@ def test_rewards_are_those_of_the_flags(make_criterion, task, encoder):
     judged = judge(criterion, sample, risk_set)
     refs = [row[0] for row in judged.hyps]
     wanted, usual = (
-        score_lists(judged.hyps, refs, encoder, *settings) for settings in ((1.0, "char"), ())
+        scorer.lists(judged.hyps, refs)
+        for scorer in (Scorer(encoder=encoder, alpha=1.0, tokenize="char"), Scorer(encoder=encoder))
     )
     assert torch.allclose(judged.reward, (wanted.simile + wanted.bleu) / 2)
     for one, other in ((wanted.simile, usual.simile), (wanted.bleu, usual.bleu)):
@@ -159,7 +159,7 @@ def test_a_learned_reward_is_trained_on(make_criterion, task, encoder, tmp_path)
     risk_set = criterion.translator.generator(model, sample)
     judged = judge(criterion, sample, risk_set)
     refs = [row[0] for row in judged.hyps]
-    scores = score_lists(judged.hyps, refs, encoder, learned=learned)
+    scores = Scorer(encoder=encoder, learned=learned).lists(judged.hyps, refs)
     assert torch.equal(judged.reward, scores.learned)
     # a run that is resumed notices another reward in the same folder, and not another place
     assert criterion.objective()["--reward"] == f"learned:{learned.fingerprint}"
@@ -266,7 +266,7 @@ def test_validation_numbers(make_criterion, task, encoder):
     bleu = sacrebleu.metrics.BLEU().corpus_score(hyps, [refs])
     assert found["bleu"] == pytest.approx(bleu.score, abs=0.01)
     assert found["length_ratio"] == pytest.approx(bleu.sys_len / bleu.ref_len, abs=1e-3)
-    top = score_lists([[hyp] for hyp in hyps], refs, encoder)
+    top = Scorer(encoder=encoder).lists([[hyp] for hyp in hyps], refs)
     assert found["simile"] == pytest.approx(100 * top.simile.mean().item(), abs=0.01)
     assert found["sim"] == pytest.approx(100 * top.sim.mean().item(), abs=0.01)
     assert found["cost"] == pytest.approx(found["cost_bleu"], abs=1e-4)

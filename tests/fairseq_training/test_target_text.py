@@ -15,7 +15,7 @@ from simile_plugin.fairseq_training.target_text import (
     moses_detokenizer,
 )
 from simile_plugin.files import InputError
-from simile_plugin.reward import score_lists
+from simile_plugin.reward import Scorer
 
 
 def dictionary(*words):
@@ -129,7 +129,7 @@ def test_target_text_drops_padding_eos_and_bos():
 def test_an_unknown_token_of_a_reference_is_as_long_and_has_no_character_in_common(encoder):
     text = TargetText(dictionary("two"), "none")
     hyps, refs = text.strings([[3, 3]]), text.strings([[3, 3]], reference=True)
-    scores = score_lists([hyps], refs, encoder, chrf_words=2)
+    scores = Scorer(encoder=encoder).lists([hyps], refs, chrf_words=2)
     assert scores.length_penalty.item() == 1  # of equal lengths only
     assert scores.chrf.item() == scores.bleu.item() == 0
 

@@ -24,7 +24,7 @@ from simile_plugin.hugging_face import (
     state,
 )
 from simile_plugin.hugging_face.text import Text, prefix_warning, tag_warning
-from simile_plugin.reward import score_outputs
+from simile_plugin.reward import Scorer
 from tests.hugging_face.test_command import command, refused, with_pair  # noqa: F401 (a fixture)
 from tests.hugging_face_models import SOURCES, TARGETS, marian, nllb, save, t5
 
@@ -76,7 +76,7 @@ def test_how_many_are_cut_is_said_and_validation_is_of_the_whole_text(
     assert main([*long, "--max-length", "12", "--max-updates", "1"]) == 0
     assert "--valid: 4 of 4 lines that were looked at have more than 12 tokens" in caplog.text
     assert seen[0][0] == LONG
-    words = score_outputs([LONG], LONG, None).bleu_stats[:, 0].sum(0)  # of the whole references
+    words = Scorer().outputs([LONG], LONG).bleu_stats[:, 0].sum(0)  # of the whole references
     assert seen[0][1][1] == words[1]
     history = json.loads((tmp_path / "tuned/trainer_state.json").read_text())["log_history"]
     ratio = seen[0][1][0] / int(words[1])

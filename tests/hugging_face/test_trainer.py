@@ -29,7 +29,7 @@ from simile_plugin.hugging_face.models import (
     PADDING,
     special_tokens,
 )
-from simile_plugin.reward import UNKNOWN_HYP, Reward, score_lists
+from simile_plugin.reward import UNKNOWN_HYP, Scorer
 from simile_plugin.risk import LENGTH_SUMS, LengthControl, RiskSettings
 from tests.hugging_face.test_scoring import slow_lprobs
 from tests.hugging_face_models import MAKERS, SOURCES, TARGETS, batch_of, marian, t5
@@ -73,7 +73,7 @@ def test_loss_is_the_formula_and_its_gradient(make_trainer, encoder, kind):
             for n, tokens in enumerate(risk_set.tokens[b])
         ]
         q = torch.softmax(torch.stack([torch.stack(one).sum() for one in own[1:]]), 0)
-        simile = score_lists([row[1:]], [row[0]], encoder).simile[0]
+        simile = Scorer(encoder=encoder).lists([row[1:]], [row[0]]).simile[0]
         risk = sum(q[n] * (1 - float(s)) for n, s in enumerate(simile))
         expected = expected + 0.4 * -torch.stack(own[0]).mean() + 0.6 * 7.0 * risk
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -345,13 +345,13 @@ def test_metrics_of_ones_own_get_translations(make_trainer):
 
 
 def test_bf16_trains(make_trainer, monkeypatch):
-    seen, of_lists = [], Reward.of_lists
+    seen, values_and_scores = [], Scorer.values_and_scores
 
     def spy(*args):
         seen.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
-        return of_lists(*args)
+        return values_and_scores(*args)
 
-    monkeypatch.setattr(Reward, "of_lists", spy)
+    monkeypatch.setattr(Scorer, "values_and_scores", spy)
     trainer = make_trainer(max_steps=2, bf16=True)
     trainer.train()
     assert set(seen) == {torch.float32}  # --bf16 is for the model, not for the reward

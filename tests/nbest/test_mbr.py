@@ -10,10 +10,10 @@ import torch
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import NbestList, Utility, choose, expected_utilities
+from simile_plugin.nbest import NbestList, choose, expected_utilities
 from simile_plugin.nbest import mbr as module
 from simile_plugin.nbest.mbr import Side, expected_sim, expected_simile, model_weights
-from simile_plugin.reward import Reward, load_learned, score_lists
+from simile_plugin.reward import Reward, Scorer, load_learned
 from tests.conftest import SENTENCES
 
 # A list with a copy and an empty string, one of one candidate, an empty one, one of two.
@@ -34,21 +34,18 @@ def words_in_common(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> 
 
 
 def slow(
-    found: NbestList, refs: NbestList, utility: Utility, weights: dict[str, float] | None
+    found: NbestList, refs: NbestList, scorer: Scorer, weights: dict[str, float] | None
 ) -> list[float]:
     """The definition: a sum over pseudo-references, each pair scored alone."""
     values = []
     for hyp in found.hyps:
         total = 0.0
         for ref in refs.hyps if weights is None else weights:
-            if utility.reward.function is not None:
+            if scorer.reward.function is not None:
                 value = words_in_common([[hyp]], [ref], [""])[0][0]
             else:
-                scores = score_lists(
-                    *([[hyp]], [ref], utility.encoder, utility.alpha), chrf_words=2,
-                    learned=utility.reward.learned,
-                )  # fmt: skip
-                value = float(utility.reward.from_scores(scores))
+                scores = scorer.lists([[hyp]], [ref], chrf_words=2)
+                value = float(scorer.reward.from_scores(scores))
             total += value * (1 / len(refs.hyps) if weights is None else weights[ref])
         values.append(total)
     return values
@@ -65,13 +62,13 @@ def test_the_double_loop_agrees(
     monkeypatch.setattr(module, "STRINGS_AT_ONCE", 9)
     monkeypatch.setattr(module, "REFS_AT_ONCE", 4)
     monkeypatch.setattr(module, "PAIRS_AT_ONCE", 13)
-    utility = Utility(Reward(spec), encoder, alpha=0.5)
+    scorer = Scorer(Reward(spec), encoder, alpha=0.5)
     done: list[int] = []
-    found = expected_utilities(LISTS, utility, weights=weights, progress=done.append)
+    found = expected_utilities(LISTS, scorer, weights=weights, progress=done.append)
     assert sum(done) == len(LISTS) and len(done) > 1
     for one, values in zip(LISTS, found, strict=True):
         by_text = model_weights(one) if weights == "model" and one.hyps else None
-        assert values.tolist() == pytest.approx(slow(one, one, utility, by_text), abs=1e-6)
+        assert values.tolist() == pytest.approx(slow(one, one, scorer, by_text), abs=1e-6)
 
 
 def test_a_learned_reward_and_a_second_list(encoder: Encoder, tmp_path: Path) -> None:
@@ -81,19 +78,19 @@ def test_a_learned_reward_and_a_second_list(encoder: Encoder, tmp_path: Path) ->
     reward = LearnedReward(weights, make_lexicon(SENTENCES), encoder.fingerprint)
     save_learned(tmp_path / "learned", reward)
     assert load_learned(tmp_path / "learned").fingerprint == reward.fingerprint
-    utility = Utility(Reward(f"learned:{tmp_path / 'learned'}"), encoder)
+    scorer = Scorer(Reward(f"learned:{tmp_path / 'learned'}"), encoder)
     pseudo = [NbestList(0, None, tuple(SENTENCES[2:])), NbestList(1, None, ())]
-    found = expected_utilities(LISTS, utility, pseudo)
-    assert found[0].tolist() == pytest.approx(slow(LISTS[0], pseudo[0], utility, None), abs=1e-6)
+    found = expected_utilities(LISTS, scorer, pseudo)
+    assert found[0].tolist() == pytest.approx(slow(LISTS[0], pseudo[0], scorer, None), abs=1e-6)
     # without pseudo-references nothing is known: all tie, and the model's choice stands
     assert (found[1].tolist(), found[3].tolist()) == ([0.0], [0.0, 0.0])
     assert choose(LISTS[3], found[3]) == 1
 
 
 def test_no_lists_have_no_utilities() -> None:
-    utility = Utility(Reward("bleu"))
-    assert expected_utilities([], utility) == []
-    (empty,) = expected_utilities([NbestList(0, None, ())], utility)
+    scorer = Scorer(Reward("bleu"))
+    assert expected_utilities([], scorer) == []
+    (empty,) = expected_utilities([NbestList(0, None, ())], scorer)
     assert empty.shape == (0,)
 
 
@@ -199,7 +196,10 @@ def test_src_is_for_a_function_too(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--utility", "simile"], "--utility simile: needs --encoder"),
+        (
+            ["--utility", "simile"],
+            "--encoder: not given, but --utility simile needs a reward encoder",
+        ),
         (["--utility", "chrf", "--weights", "model"], "sentence 0 has no scores"),
         (["--utility", "chrf", "--output", "no/where.txt"], "--output: no folder for no/where.txt"),
         (["--utility", "chrf", "--output", "x.tsv", "--write-pairs", "x"], "what --output writes"),

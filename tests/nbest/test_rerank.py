@@ -7,9 +7,9 @@ import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import NbestList, Utility, list_rewards
+from simile_plugin.nbest import NbestList, list_rewards
 from simile_plugin.nbest import rerank as module
-from simile_plugin.reward import Reward, score_lists
+from simile_plugin.reward import Reward, Scorer
 from tests.conftest import SENTENCES
 
 LISTS = [
@@ -27,14 +27,14 @@ def test_rewards_are_those_of_training_one_by_one(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STRINGS_AT_ONCE", 3)
-    utility = Utility(Reward("half"), encoder)
+    scorer = Scorer(Reward("half"), encoder)
     refs = [one.ref or "" for one in LISTS]
-    found = list_rewards(LISTS, refs, utility)
+    found = list_rewards(LISTS, refs, scorer)
     for one, ref, values in zip(LISTS, refs, found, strict=True):
-        singly = [score_lists([[hyp]], [ref], encoder) for hyp in one.hyps]
-        expected = [float(utility.reward.from_scores(scores)) for scores in singly]
+        singly = [Scorer(encoder=encoder).lists([[hyp]], [ref]) for hyp in one.hyps]
+        expected = [float(scorer.reward.from_scores(scores)) for scores in singly]
         assert values.tolist() == pytest.approx(expected, abs=1e-6)
-    counted = list_rewards(LISTS, refs, Utility(Reward("tests.nbest.test_rerank:words")))
+    counted = list_rewards(LISTS, refs, Scorer(Reward("tests.nbest.test_rerank:words")))
     assert [row.tolist() for row in counted] == [[8, 8, 8], [], [10, 8]]
 
 
@@ -75,7 +75,10 @@ def test_what_is_refused(lists: Path, capsys: pytest.CaptureFixture[str]) -> Non
     bare = lists.with_name("bare.jsonl")
     bare.write_text('{"hyps": ["a", "b"], "scores": [1, 2]}\n')
     for flags, message in (
-        ([lists, "--reward", "sim"], "--reward sim: needs --encoder"),
+        (
+            [lists, "--reward", "sim"],
+            "--encoder: not given, but --reward sim needs a reward encoder",
+        ),
         ([bare], "sentence 0 but no reference (fairseq: no T-0); give --ref FILE, or lists"),
     ):
         assert run(*flags) == 2

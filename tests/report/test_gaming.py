@@ -3,7 +3,6 @@
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.questions import gaming
 from simile_plugin.report.questions.gaming import (
     faults,
@@ -13,6 +12,7 @@ from simile_plugin.report.questions.gaming import (
     system_signs,
     system_warnings,
 )
+from simile_plugin.reward import Scorer
 
 from .test_results import REFS, noisy, system
 
@@ -74,7 +74,7 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     gamed = tuple(f"{line} and the the the the the the" for line in REFS)
     copied = tuple(SOURCES[:8]) + good[8:]
     systems = [system("MLE", noisy(0.6, 2)), system("gamed", gamed), system("copied", copied)]
-    signs = system_signs(systems, REFS, ScoreSettings(encoder), "MLE", SOURCES)
+    signs = system_signs(systems, REFS, Scorer(encoder=encoder), "MLE", SOURCES)
     mle, game, copy = signs
     tokens = [line.split() for line in gamed]
     assert game["repeated"] == repeated_share(tokens) > 0.1

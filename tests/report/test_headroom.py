@@ -8,13 +8,12 @@ import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import Utility, choose_all, expected_utilities, read_nbest_lists
+from simile_plugin.nbest import choose_all, expected_utilities, read_nbest_lists
 from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs.choices import PairedTest
-from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.questions import headroom
 from simile_plugin.report.questions.headroom import measure_headroom
-from simile_plugin.reward import Reward, corpus_bleu, score_lists
+from simile_plugin.reward import Reward, Scorer, corpus_bleu
 from tests.conftest import SENTENCES
 
 TEST = PairedTest(resamples=40)
@@ -42,7 +41,7 @@ def path(tmp_path: Path) -> str:
 
 def headroom_of(path: str, encoder: Encoder) -> Data:
     lists = read_nbest_lists(path, "LISTS", refs=REFS)
-    return measure_headroom(lists, ScoreSettings(encoder), TEST)
+    return measure_headroom(lists, Scorer(encoder=encoder), TEST)
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def result(path: str, encoder: Encoder) -> Data:
 
 
 def bleu(hyps: list[str]) -> float:
-    stats = score_lists([[hyp] for hyp in hyps], REFS, None).bleu_stats
+    stats = Scorer().lists([[hyp] for hyp in hyps], REFS).bleu_stats
     return float(corpus_bleu(stats.sum((0, 1))))
 
 
@@ -66,10 +65,10 @@ def test_choices_by_hand(result: Data, path: str, encoder: Encoder) -> None:
     for choice, hyps in expected.items():
         assert result["choices"][choice]["bleu"]["value"] == pytest.approx(bleu(hyps))
     lists = read_nbest_lists(path, "LISTS", refs=REFS)
-    utilities = expected_utilities(lists, Utility(Reward("simile"), encoder))
+    utilities = expected_utilities(lists, Scorer(Reward("simile"), encoder))
     hyps = [one.hyps[p or 0] for one, p in zip(lists, choose_all(lists, utilities), strict=True)]
     assert result["choices"]["mbr"]["bleu"]["value"] == pytest.approx(bleu(hyps))
-    simile = score_lists([[ref] for ref in expected["best_bleu"]], REFS, encoder).simile
+    simile = Scorer(encoder=encoder).lists([[ref] for ref in expected["best_bleu"]], REFS).simile
     assert simile is not None
     assert result["choices"]["best_simile"]["simile"]["value"] == pytest.approx(
         100 * float(simile.double().mean())
@@ -86,9 +85,9 @@ def test_partial_credit_is_that_of_a_slow_loop(tmp_path: Path, encoder: Encoder)
     lists.append({"id": 4, "hyps": ["one"], "ref": "one"})  # a list without a pair
     file = tmp_path / "lists.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lists), encoding="utf-8")
-    found = measure_headroom(read_nbest_lists(str(file), "LISTS"), ScoreSettings(encoder), TEST)
+    found = measure_headroom(read_nbest_lists(str(file), "LISTS"), Scorer(encoder=encoder), TEST)
     assert found["pairs"] == 4 * 28  # of eight candidates
-    scores = score_lists([SENTENCES] * 4, REFS, encoder)
+    scores = Scorer(encoder=encoder).lists([SENTENCES] * 4, REFS)
     apart = {}
     for name, reward in (("cost_bleu", scores.bleu), ("cost_simile", scores.simile)):
         assert reward is not None

@@ -19,11 +19,11 @@ from simile_plugin.report.comparison import compare_systems
 from simile_plugin.report.inputs import Inputs
 from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.inputs.logs import read_runs
-from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.questions.curves import answer_curves, collect_curves
 from simile_plugin.report.questions.results import answer_results, headline
 from simile_plugin.report.render.page import report_page
 from simile_plugin.report.render.provenance import describe_report
+from simile_plugin.reward import Scorer
 from tests.report.test_human import HOSTILE
 from tests.report.test_results import REFS, noisy, system
 
@@ -102,7 +102,7 @@ def results() -> Data:
         system("BLEU", noisy(0.3, 2)),
         system(HOSTILE, noisy(0.1, 3), noisy(0.15, 4)),
     ]
-    return compare_systems(systems, REFS, HOSTILE, ScoreSettings(), PairedTest(resamples=200))
+    return compare_systems(systems, REFS, HOSTILE, Scorer(), PairedTest(resamples=200))
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,11 @@ from sacrebleu.metrics import BLEU
 
 from simile_plugin.report.comparison import at_the_others_length, compare_systems
 from simile_plugin.report.inputs.choices import PairedTest
-from simile_plugin.report.inputs.scores import ScoreSettings, score_all, score_systems
+from simile_plugin.report.inputs.scores import score_all, score_systems
 from simile_plugin.report.questions.length import answer_length
 from simile_plugin.report.questions.results import headline
 from simile_plugin.report.render.text import render_text
+from simile_plugin.reward import Scorer
 from simile_plugin.significance import SentenceStatistics, mean_statistics
 from tests.report.test_results import REFS, noisy, system
 
@@ -19,7 +20,7 @@ def test_bleu_at_the_others_brevity_penalty_is_what_sacrebleu_says() -> None:
     short = tuple(" ".join(ref.split()[: -max(1, len(ref.split()) // 4)]) for ref in REFS)
     long = noisy(0.06, 5)
     systems = [system("short", short), system("long", long)]
-    data = compare_systems(systems, REFS, "ref", ScoreSettings(), PairedTest(200))
+    data = compare_systems(systems, REFS, "ref", Scorer(), PairedTest(200))
     first, second = (BLEU().corpus_score(list(out), [REFS]) for out in (short, long))
     for row, expected in zip(data["systems"], (first, second), strict=True):
         assert row["brevity_penalty"] == pytest.approx(expected.bp)
@@ -47,7 +48,7 @@ def test_chrf_and_means_at_equal_length_by_hand() -> None:
     assert level.corpus() == pytest.approx((0.5 + 0.5 + 0.4) / 3 + 0.1)
     # b's own precisions, of as many character n-grams as a has
     systems = [system("a", ["ab ab"]), system("b", ["ab ab ab xx"])]
-    scores = score_all(systems, ["ab cd ef"], ScoreSettings())
+    scores = score_all(systems, ["ab cd ef"], Scorer())
     one, two = score_systems(systems, ["ab cd ef"], scores)
     level = at_the_others_length("chrf", two["chrf"], one["chrf"], *lengths)
     hyp, ref, both = (two["chrf"].values[0, 0, first::3].astype(float) for first in range(3))

@@ -4,6 +4,7 @@ import pytest
 
 from simile_plugin.evaluation import Change, Probed
 from simile_plugin.report.probe import answer_probe
+from simile_plugin.reward import Scorer
 
 
 @pytest.mark.parametrize(
@@ -12,7 +13,7 @@ from simile_plugin.report.probe import answer_probe
 def test_a_rise_by_rounding_is_none(rise: float, told: str) -> None:
     change = Change(False, 80, rise, rise / 2, 2 * rise, 100.0, None)
     probed = Probed({"shuffle": change}, None, None, 0, None, {"the references": 1.0})
-    answer = answer_probe({"simile": probed}, "harm is done to the references", None, 1, 40)
+    answer = answer_probe({"simile": probed}, "harm is done to the references", Scorer(), 1, 40)
     assert told in answer.sentences[0]
     styles = {
         cell.style

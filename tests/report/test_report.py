@@ -11,7 +11,7 @@ import pytest
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_encoder
 from simile_plugin.report import questions
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import Scorer
 
 from .test_results import REFS, noisy
 
@@ -87,7 +87,7 @@ def test_words_that_are_sentences_are_warned_of(
             assert page.count("next to no spaces") == (expected and expected + 1)  # once at its top
 
 
-def test_json_scores_are_those_of_score_lists(
+def test_json_scores_are_those_of_scorer_lists(
     files: Path, encoder_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RESULTS, "--encoder", str(encoder_folder), "--json"]) == 0
@@ -95,7 +95,7 @@ def test_json_scores_are_those_of_score_lists(
     assert list(content) == ["results", "length"]
     found = content["results"]["systems"][1]["scores"]["simile"]["value"]
     hyps = [[line] for line in (files / "bleu.txt").read_text().splitlines()]
-    simile = score_lists(hyps, REFS, load_encoder(encoder_folder)).simile
+    simile = Scorer(encoder=load_encoder(encoder_folder)).lists(hyps, REFS).simile
     assert simile is not None
     assert found == pytest.approx(100 * simile.double().mean().item(), abs=1e-5)
 

@@ -12,11 +12,10 @@ from simile_plugin.encoder.models import Encoder
 from simile_plugin.report.answer import Data
 from simile_plugin.report.comparison import compare_systems
 from simile_plugin.report.inputs.choices import PairedTest, choose_baselines
-from simile_plugin.report.inputs.scores import ScoreSettings
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.report.questions.results import answer_results
 from simile_plugin.report.render.text import render_text
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.spec import Reward
 from simile_plugin.significance.tables import markdown_table, text_table
 from tests.conftest import SENTENCES
@@ -50,7 +49,7 @@ FEW = PairedTest(resamples=200)
 
 @pytest.fixture(scope="module")
 def results(encoder: Encoder) -> Data:
-    return compare_systems(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), FEW)
+    return compare_systems(SYSTEMS, REFS, "ref.txt", Scorer(encoder=encoder), FEW)
 
 
 def test_bleu_chrf_and_length_ratio_are_sacrebleus(results: Data) -> None:
@@ -65,10 +64,10 @@ def test_bleu_chrf_and_length_ratio_are_sacrebleus(results: Data) -> None:
         assert row["scores"]["bleu"]["value"] == pytest.approx(mean, abs=1e-9)
 
 
-def test_sim_and_simile_are_the_means_of_score_lists(results: Data, encoder: Encoder) -> None:
+def test_sim_and_simile_are_the_means_of_scorer_lists(results: Data, encoder: Encoder) -> None:
     for row, source in zip(results["systems"], SYSTEMS, strict=True):
         for i, output in enumerate(source.outputs):
-            direct = score_lists([[hyp] for hyp in output], REFS, encoder)
+            direct = Scorer(encoder=encoder).lists([[hyp] for hyp in output], REFS)
             assert direct.sim is not None and direct.simile is not None
             sim, simile = (100 * t.double().mean().item() for t in (direct.sim, direct.simile))
             assert row["scores"]["sim"]["seeds"][i] == pytest.approx(sim, abs=1e-5)
@@ -78,13 +77,13 @@ def test_sim_and_simile_are_the_means_of_score_lists(results: Data, encoder: Enc
 def test_the_learned_reward_beside_the_encoder_of_the_package(results: Data) -> None:
     """One more column, tested as the others are, whose numbers it does not change."""
     encoder, learned = load_encoder("default"), Reward("learned").learned
-    found = compare_systems(SYSTEMS, REFS, "ref.txt", ScoreSettings(encoder), FEW)
+    found = compare_systems(SYSTEMS, REFS, "ref.txt", Scorer(encoder=encoder, learned=learned), FEW)
     first, second, *_ = found["systems"]
     assert [*first["scores"]] == ["bleu", "sim", "simile", "learned", "chrf"]
     assert "learned" not in results["systems"][0]["scores"]
     for row, source in zip((first, second), SYSTEMS, strict=False):
         lists = [[hyp] for hyp in source.outputs[0]]
-        scores = score_lists(lists, REFS, encoder, learned=learned)
+        scores = Scorer(encoder=encoder, learned=learned).lists(lists, REFS)
         assert scores.learned is not None
         mean = 100 * scores.learned.double().mean().item()
         assert row["scores"]["learned"]["value"] == pytest.approx(mean, abs=1e-5)
@@ -101,7 +100,7 @@ def test_the_learned_reward_beside_the_encoder_of_the_package(results: Data) -> 
     ],
 )
 def test_text_without_spaces_is_warned_of(ref: str, tokenize: str, warned: bool) -> None:
-    settings = ScoreSettings(tokenize=tokenize)
+    settings = Scorer(tokenize=tokenize)
     found = compare_systems([system("A", [ref])], [ref], "ref.txt", settings, FEW)
     told = "the references have next to no spaces" in render_text(answer_results(found))
     assert told == found["unspaced"] == warned
@@ -131,7 +130,7 @@ def test_sentence_scores_become_a_tested_metric(encoder: Encoder) -> None:
         "B": [[0.0] * 20 + [1.0] * 60, [1.0] * 70 + [0.0] * 10],
     }
     pair = [system("A", noisy(0.2, 1)), system("B", noisy(0.2, 2), noisy(0.2, 5))]
-    results = compare_systems(pair, REFS, "ref.txt", ScoreSettings(), FEW, more={"meaning": right})
+    results = compare_systems(pair, REFS, "ref.txt", Scorer(), FEW, more={"meaning": right})
     found = [row["scores"]["meaning"] for row in results["systems"]]
     assert found[0]["value"] == pytest.approx(25.0)
     assert found[1]["seeds"] == pytest.approx((75.0, 87.5))
@@ -162,7 +161,7 @@ def test_scores_that_are_not_numbers_are_refused(encoder: Encoder) -> None:
     # Products of such weights overflow: inf / inf.
     broken = Encoder(torch.full_like(encoder.weight, 1e30), encoder.segmenter)
     with pytest.raises(ValueError, match=r"^MLE0.txt:1: SIMILE is not a finite number"):
-        compare_systems(SYSTEMS[:1], REFS, "ref.txt", ScoreSettings(broken), FEW)
+        compare_systems(SYSTEMS[:1], REFS, "ref.txt", Scorer(encoder=broken), FEW)
 
 
 # --- layout ---

@@ -8,16 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from simile_plugin.files import InputError
-from simile_plugin.reward import as_reward_function, score_lists
+from simile_plugin.reward import CompletionReward, Reward, Scorer
 from tests.conftest import SENTENCES
 
 HYPS, REFS = SENTENCES[:2], [SENTENCES[0], SENTENCES[2]]
 
 
 def test_values_are_those_of_the_scorer(encoder):
-    function = as_reward_function("half", encoder, references="english")
+    function = CompletionReward(Scorer(Reward("half"), encoder), references="english")
     found = function(prompts=["eins", "zwei"], completions=HYPS, english=REFS, other=[1, 2])
-    scores = score_lists([[hyp] for hyp in HYPS], REFS, encoder)
+    scores = Scorer(encoder=encoder).lists([[hyp] for hyp in HYPS], REFS)
     expected = (scores.simile + scores.bleu)[:, 0] / 2
     assert found == pytest.approx(expected.tolist()) and found[0] == pytest.approx(1)
     assert function.__name__ == "half"
@@ -25,12 +25,12 @@ def test_values_are_those_of_the_scorer(encoder):
 
 def test_alpha_and_the_tokeniser_are_those_asked_for(encoder):
     hyps, refs = ["two boys wait,"], ["two boys skip flat stones over the pond"]
-    function = as_reward_function("half", encoder, alpha=1.0, tokenize="char")
-    scores = score_lists([hyps], refs, encoder, 1.0, "char")
+    function = CompletionReward(Scorer(Reward("half"), encoder, alpha=1.0, tokenize="char"))
+    scores = Scorer(encoder=encoder, alpha=1.0, tokenize="char").lists([hyps], refs)
     expected = (scores.simile + scores.bleu)[0] / 2
     assert function(["zwei"], hyps, reference=refs) == pytest.approx(expected.tolist())
     assert function(["zwei"], hyps, reference=refs) != pytest.approx(
-        as_reward_function("half", encoder)(["zwei"], hyps, reference=refs)
+        CompletionReward(Scorer(Reward("half"), encoder))(["zwei"], hyps, reference=refs)
     )
 
 
@@ -42,8 +42,8 @@ def test_a_reward_of_ones_own_sees_the_three_texts_by_name(tmp_path, monkeypatch
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     asked = {"prompts": ["x", "xxxx"], "completions": ["aaa", "a"], "reference": ["bb", "bbb"]}
-    assert as_reward_function("three_texts:score")(**asked) == [321, 134]
-    own = as_reward_function("three_texts:score", sources="german")
+    assert CompletionReward(Scorer(Reward("three_texts:score")))(**asked) == [321, 134]
+    own = CompletionReward(Scorer(Reward("three_texts:score")), sources="german")
     assert own(**asked, german=["xxxxx", "xx"]) == [325, 132]
 
 
@@ -52,20 +52,22 @@ def test_conversations_count_by_their_last_message():
     said = [[{"role": "user", "content": "eins"}, {"content": REFS[0]}], [{"content": parts}]]
     said += [[{"content": None}], [{"reasoning_content": "so"}], []]
     said += [[{"role": "assistant", "content": REFS[0]}, {"role": "tool", "content": "42"}]]
-    found = as_reward_function("bleu")(["eins"] * 6, said, reference=REFS[:1] * 6)
+    found = CompletionReward(Scorer(Reward("bleu")))(["eins"] * 6, said, reference=REFS[:1] * 6)
     assert found == [1.0, 1.0, 0.0, 0.0, 0.0, 1.0]
 
 
 def test_the_answer_alone_is_scored_unless_asked_for_all():
     thought = f"<think>{SENTENCES[4]}</think>\n{REFS[0]}"
-    assert as_reward_function("bleu")(["x"], [thought], reference=REFS[:1]) == [1.0]
-    (whole,) = as_reward_function("bleu", strip=False)(["x"], [thought], reference=REFS[:1])
-    assert whole == score_lists([[thought]], REFS[:1], None).bleu.item() < 1
+    assert CompletionReward(Scorer(Reward("bleu")))(["x"], [thought], reference=REFS[:1]) == [1.0]
+    (whole,) = CompletionReward(Scorer(Reward("bleu")), strip=False)(
+        ["x"], [thought], reference=REFS[:1]
+    )
+    assert whole == Scorer().lists([[thought]], REFS[:1]).bleu.item() < 1
 
 
 def test_a_pickled_reward_scores_the_same(encoder):
     # TRL's asynchronous GRPO sends its rewards to another process
-    function = as_reward_function("half", encoder, references="english", alpha=1.0)
+    function = CompletionReward(Scorer(Reward("half"), encoder, alpha=1.0), references="english")
     again = pickle.loads(pickle.dumps(function))
     assert again.__name__ == "half"
     texts = {"prompts": ["eins", "zwei"], "completions": [HYPS[0], HYPS[0]], "english": REFS}
@@ -74,7 +76,7 @@ def test_a_pickled_reward_scores_the_same(encoder):
 
 def test_signs_of_a_gamed_reward_are_logged():
     signs = {}
-    function = as_reward_function("bleu")
+    function = CompletionReward(Scorer(Reward("bleu")))
     hyps = ["he paid he paid", "ein Hund bellt"]  # 4 + 3 words; 1 of 3 bigrams said before
     prompts = ["er zahlte bar", "Translate: ein Hund bellt"]  # a copy: both of two bigrams
     refs = ["he paid in cash", "a dog barks loudly at us all here"]  # 4 + 8 words
@@ -95,25 +97,25 @@ def test_another_language_is_worth_nothing_where_the_reference_tells():
     english = "the dog barks loudly and the cat sleeps on the sofa"
     hyps, refs = [german, english, german, "", german], [english, english, german, english, None]
     signs = {}
-    function = as_reward_function("chrf", language="en")
+    function = CompletionReward(Scorer(Reward("chrf")), language="en")
     found = function(["x"] * 5, hyps, reference=refs, log_metric=signs.__setitem__)
     # the third reference is German itself: of such a row the classifier can tell nothing
     assert found == [0.0, 1.0, 1.0, 0.0, None]
-    assert as_reward_function("chrf")(["x"], [german], reference=[english])[0] > 0.1
+    assert CompletionReward(Scorer(Reward("chrf")))(["x"], [german], reference=[english])[0] > 0.1
     assert signs["other_language"] == 2 / 5
     with pytest.raises(InputError, match="language: got 'xx', expected one of .* de "):
-        as_reward_function("chrf", language="xx")
+        CompletionReward(Scorer(Reward("chrf")), language="xx")
 
 
 def test_a_missing_classifier_is_said_at_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid", None)
     with pytest.raises(InputError, match="language: the package py3langid is not installed"):
-        as_reward_function("bleu", language="en")
+        CompletionReward(Scorer(Reward("bleu")), language="en")
 
 
 def test_threads_find_what_one_finds(encoder):
     # verl and OpenRLHF call for one completion each, from several threads
-    function = as_reward_function("half", encoder)
+    function = CompletionReward(Scorer(Reward("half"), encoder))
     texts = [f"{text} {number}" for number in range(50) for text in SENTENCES]
     expected = function(texts, texts[1:] + texts[:1], reference=texts)
 
@@ -125,26 +127,28 @@ def test_threads_find_what_one_finds(encoder):
 
 
 def test_what_is_missing_is_said(encoder):
-    with pytest.raises(InputError, match="encoder: not given, but the reward simile needs one"):
-        as_reward_function("simile")
+    with pytest.raises(InputError, match="--encoder: not given, but --reward simile needs a"):
+        CompletionReward(Scorer(Reward("simile")))
     with pytest.raises(InputError, match="no column 'reference'; it has english"):
-        as_reward_function("simile", encoder)(["eins"], HYPS[:1], english=REFS[:1])
+        CompletionReward(Scorer(Reward("simile"), encoder))(["eins"], HYPS[:1], english=REFS[:1])
 
 
 def test_a_row_without_a_reference_has_no_reward(encoder):
     for none in (None, math.nan):
-        found = as_reward_function("simile", encoder)(["x"] * 2, REFS, reference=[REFS[0], none])
+        found = CompletionReward(Scorer(Reward("simile"), encoder))(
+            ["x"] * 2, REFS, reference=[REFS[0], none]
+        )
         assert found == [pytest.approx(1.0), None]
 
 
 @pytest.mark.parametrize("spec", ["half", "tests.nbest.test_rerank:words"])
 def test_one_reference_is_not_everybodys(encoder, spec):
     with pytest.raises(InputError, match="got 2 candidate lists for 1 references"):
-        as_reward_function(spec, encoder)(["x"] * 2, REFS, reference=REFS[:1])
+        CompletionReward(Scorer(Reward(spec), encoder))(["x"] * 2, REFS, reference=REFS[:1])
 
 
 def test_half_of_a_pair_is_no_text():
-    reward = as_reward_function("bleu")
+    reward = CompletionReward(Scorer(Reward("bleu")))
     with pytest.raises(
         InputError, match=r"completions: number 2 has '\\ud83d', half of a pair .* 3;"
     ):
@@ -154,7 +158,7 @@ def test_half_of_a_pair_is_no_text():
 
 
 def test_a_string_is_no_column():
-    function = as_reward_function("bleu")
+    function = CompletionReward(Scorer(Reward("bleu")))
     with pytest.raises(InputError, match="got 'ab' as column 'reference'; expected a list"):
         function(["x"] * 2, ["a", "b"], reference="ab")
     with pytest.raises(InputError, match="got 'ab' as completions; expected a list"):
@@ -177,7 +181,7 @@ def test_trl_trains_a_decoder_only_model_on_it(encoder, tmp_path):
     model = GPT2LMHeadModel(GPT2Config(**sizes, **special))
     trainer = GRPOTrainer(
         model=model,
-        reward_funcs=as_reward_function("simile", encoder),
+        reward_funcs=CompletionReward(Scorer(Reward("simile"), encoder)),
         args=GRPOConfig(
             str(tmp_path),
             max_steps=2,

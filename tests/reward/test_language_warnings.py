@@ -10,7 +10,7 @@ import torch
 
 from simile_plugin.encoder import Preprocessing, Segmenter, load_encoder
 from simile_plugin.encoder.tokens import WordTokenizer
-from simile_plugin.reward import score_lists
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.language_warnings import (
     LEAST_SOURCE,
     language_warning,
@@ -101,7 +101,7 @@ def told(lines, encoder, size=30):
     look = FirstLook("13a", said.append, encoder)
     for start in range(0, len(lines), size):
         lists = [[line, line] for line in lines[start : start + size]]
-        look(lists, score_lists(lists, [row[0] for row in lists], encoder))
+        look(lists, Scorer(encoder=encoder).lists(lists, [row[0] for row in lists]))
     return said
 
 
@@ -122,9 +122,11 @@ def test_the_first_batches_of_a_training_are_looked_at(default):
 def test_a_reward_of_sources_that_is_nothing(distilled, bitext):
     sources, targets = bitext
     draw = random.Random(2)
-    right = score_lists([[t] for t in targets[:40]], targets[:40], distilled, srcs=sources[:40])
+    right = Scorer(encoder=distilled).lists(
+        [[t] for t in targets[:40]], targets[:40], srcs=sources[:40]
+    )
     shuffled = draw.sample(sources, 40)
-    wrong = score_lists([[s] for s in shuffled], shuffled, distilled, srcs=targets[:40])
+    wrong = Scorer(encoder=distilled).lists([[s] for s in shuffled], shuffled, srcs=targets[:40])
     assert source_warning(right.source) == "" and source_warning(None) == ""
     assert float(wrong.source.mean()) < LEAST_SOURCE < float(right.source.mean())
     assert "in this direction?" in source_warning(wrong.source)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from simile_plugin.encoder import Encoder, load_encoder
 from simile_plugin.files import InputError
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.features import FEATURES, Lexicon
 from simile_plugin.reward.learned import (
     OURS,
@@ -22,7 +23,6 @@ from simile_plugin.reward.learned import (
     load_learned,
     save_learned,
 )
-from simile_plugin.reward.lists import score_lists, score_outputs
 from simile_plugin.reward.spec import Reward
 
 LEXICON = Lexicon(frozenset("the heron waits cold water".split()), frozenset(["the"]))
@@ -53,13 +53,13 @@ def test_the_map_by_hand():
 
 
 def test_lists_are_scored_with_the_encoder(encoder, learned):
-    scores = score_lists(HYPS, REFS, encoder, learned=learned)
+    scores = Scorer(encoder=encoder, learned=learned).lists(HYPS, REFS)
     assert scores.learned.dtype == torch.float32
     assert scores.learned[0].tolist() == [1.0, 0.0]
     assert (0 < scores.learned[1]).all() and (scores.learned[1] < 1).all()
-    assert score_lists(HYPS, REFS, encoder).learned is None
+    assert Scorer(encoder=encoder).lists(HYPS, REFS).learned is None
     outputs = [list(row) for row in zip(*HYPS, strict=True)]
-    whole = score_outputs(outputs, REFS, encoder, learned=learned)
+    whole = Scorer(encoder=encoder, learned=learned).outputs(outputs, REFS)
     assert torch.allclose(whole.learned, scores.learned, atol=1e-6)
 
 
@@ -70,7 +70,9 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 @given(TEXT, TEXT)
 def test_bounds(encoder, hyp, ref):
     learned = LearnedReward(dict.fromkeys(FEATURES, 1.0), LEXICON, encoder.fingerprint)
-    same, other = score_lists([[ref, hyp]], [ref], encoder, learned=learned).learned[0].tolist()
+    same, other = (
+        Scorer(encoder=encoder, learned=learned).lists([[ref, hyp]], [ref]).learned[0].tolist()
+    )
     assert same == (1.0 if ref.split() else 0.0)
     assert 0 <= other <= 1 and (hyp.split() or other == 0)
 
@@ -78,7 +80,7 @@ def test_bounds(encoder, hyp, ref):
 def test_an_encoder_that_is_not_of_the_fit(encoder, learned):
     other = Encoder(torch.zeros(len(encoder.segmenter), 4), encoder.segmenter)
     with pytest.raises(InputError, match=f"^--encoder.*fitted with encoder {encoder.fingerprint}"):
-        score_lists(HYPS, REFS, other, learned=learned)
+        Scorer(encoder=other, learned=learned).lists(HYPS, REFS)
 
 
 def test_the_folder_round_trip(encoder, learned, folder):
@@ -132,12 +134,12 @@ def test_names_of_rewards(encoder, learned, folder, monkeypatch):
     assert alone.weights == {"learned": 1.0}
     assert mixed.weights == {"learned": 0.25, "bleu": 0.75}
     assert alone.needs_encoder and mixed.needs_encoder and Reward("bleu").learned is None
-    scores = score_lists(HYPS, REFS, encoder, learned=mixed.learned)
+    scores = Scorer(encoder=encoder, learned=mixed.learned).lists(HYPS, REFS)
     assert torch.equal(alone.from_scores(scores), scores.learned)
     expected = 0.25 * scores.learned + 0.75 * scores.bleu
     assert torch.allclose(mixed.from_scores(scores), expected)
     with pytest.raises(InputError, match="needs --simile-encoder DIR"):
-        alone.from_scores(score_lists(HYPS, REFS, None, learned=alone.learned))
+        alone.from_scores(Scorer(learned=alone.learned).lists(HYPS, REFS))
     # what is trained on does not hang on where it lies
     assert alone.identity == f"learned:{learned.fingerprint}"
     monkeypatch.chdir(folder.parent)
@@ -165,11 +167,13 @@ def test_the_reward_of_the_package_is_of_its_encoder(encoder):
     assert learned_beside(encoder) is None
     refs = ["The heron waits in the cold water."]
     lists = [[refs[0], "The heron is waiting in cold water.", "The the heron in in water.", ""]]
-    same, near, far, empty = score_lists(lists, refs, default, learned=learned).learned[0].tolist()
+    same, near, far, empty = (
+        Scorer(encoder=default, learned=learned).lists(lists, refs).learned[0].tolist()
+    )
     assert same == 1.0 > near > far > empty == 0.0
     expected = f"got encoder {encoder.fingerprint}, but the learned reward e3ea2760a527 was fitted "
     with pytest.raises(InputError, match=expected + r"with encoder \w+ \(default\); give that one"):
-        score_lists(lists, refs, encoder, learned=learned)
+        Scorer(encoder=encoder, learned=learned).lists(lists, refs)
 
 
 @pytest.mark.parametrize("folder_name", ["0.5", "inf"])

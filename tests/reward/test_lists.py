@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import cosine
-from simile_plugin.reward import lists as reward_module
+from simile_plugin.reward import Scorer
+from simile_plugin.reward import scorer as scorer_module
 from simile_plugin.reward.bleu import (
     bleu_signature,
     corpus_bleu,
     sentence_bleu,
 )
-from simile_plugin.reward.lists import score_lists, score_outputs
 from simile_plugin.reward.simile import length_penalty, signature
 from simile_plugin.reward.spec import Reward, parse_reward
 from tests.bleu import bleu_statistics
@@ -104,7 +104,7 @@ def slow_simile(hyp, ref, encoder, alpha):
 )
 def test_score_lists_equals_the_slow_loop(encoder, triples, alpha):
     refs = [ref for ref, _, _ in triples]
-    scores = score_lists([[a, b] for _, a, b in triples], refs, encoder, alpha)
+    scores = Scorer(encoder=encoder, alpha=alpha).lists([[a, b] for _, a, b in triples], refs)
     for row, (ref, *hyps) in enumerate(triples):
         for column, hyp in enumerate(hyps):
             sim, simile = slow_simile(hyp, ref, encoder, alpha)
@@ -116,42 +116,42 @@ def test_edges_are_finite_and_defined(encoder):
     unknown = "\u4e2d\u6587"
     refs = ["the heron waits", "", unknown, "the heron waits"]
     hyps = [[""], ["the heron"], [unknown], ["the heron waits"]]
-    scores = score_lists(hyps, refs, encoder)
+    scores = Scorer(encoder=encoder).lists(hyps, refs)
     assert scores.simile[:, 0].tolist() == pytest.approx([0, 0, 0, 1], abs=1e-6)
     assert scores.sim[:, 0].tolist() == pytest.approx([0, 0, 0, 1], abs=1e-6)
     assert scores.bleu[:3, 0].tolist() == pytest.approx([0, 0, 1])
     assert scores.unknown_pieces > 0
-    assert score_lists([], [], encoder).simile.shape == (0, 0)
+    assert Scorer(encoder=encoder).lists([], []).simile.shape == (0, 0)
 
 
 def test_score_outputs_joins_chunks(encoder, monkeypatch):
     refs = [f"the heron waits {word}" for word in WORDS]
     outputs = [WORDS, refs]
-    whole = score_lists(list(zip(*outputs, strict=True)), refs, encoder)
-    monkeypatch.setattr(reward_module, "SENTENCES_AT_ONCE", 3)
+    whole = Scorer(encoder=encoder).lists(list(zip(*outputs, strict=True)), refs)
+    monkeypatch.setattr(scorer_module, "SENTENCES_AT_ONCE", 3)
     seen = []
-    parts = score_outputs(outputs, refs, encoder, progress=seen.append)
+    parts = Scorer(encoder=encoder).outputs(outputs, refs, progress=seen.append)
     assert torch.allclose(parts.simile, whole.simile, atol=1e-6)
     assert torch.equal(parts.bleu_stats, whole.bleu_stats)
     assert seen == [3, 3, 3, 1]
-    nothing = score_outputs([[]], [], encoder)
+    nothing = Scorer(encoder=encoder).outputs([[]], [])
     assert nothing.simile.shape[0] == 0 and nothing.tokens == 0
 
 
 def test_ragged_lists_are_refused(encoder):
     with pytest.raises(ValueError, match="2 candidate lists for 1 references"):
-        score_lists([["a"], ["b"]], ["r"], encoder)
+        Scorer(encoder=encoder).lists([["a"], ["b"]], ["r"])
     with pytest.raises(ValueError, match="differ in length"):
-        score_lists([["a"], ["b", "c"]], ["r", "r"], encoder)
+        Scorer(encoder=encoder).lists([["a"], ["b", "c"]], ["r", "r"])
 
 
 @pytest.mark.parametrize(
     ("hyps", "refs"), [(["ab", "cd"], ["ab", "cd"]), ([["a"], ["b"]], "ab"), (["ab"], ["a", "b"])]
 )
 def test_a_string_is_no_list_of_texts(hyps, refs):
-    for score in (score_lists, score_outputs):
+    for score in (Scorer().lists, Scorer().outputs):
         with pytest.raises(ValueError, match="got 'ab' as .* expected a list of strings"):
-            score(hyps, refs, None)
+            score(hyps, refs)
 
 
 def test_parse_reward():
@@ -176,12 +176,12 @@ def test_bad_reward_names(spec, message):
 
 
 def test_mix_is_the_weighted_sum(encoder):
-    scores = score_lists([["a red house", "the hill"]], ["a red house stands"], encoder)
+    scores = Scorer(encoder=encoder).lists([["a red house", "the hill"]], ["a red house stands"])
     mixed = Reward("simile:0.7,bleu:0.3").from_scores(scores)
     assert torch.allclose(mixed, 0.7 * scores.simile + 0.3 * scores.bleu)
     assert Reward("half").needs_encoder and Reward("sim").needs_encoder
     assert not Reward("bleu").needs_encoder
-    without = score_lists([["a"]], ["a"], None)
+    without = Scorer().lists([["a"]], ["a"])
     assert Reward("bleu").from_scores(without).item() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="needs --simile-encoder"):
         Reward("sim").from_scores(without)
@@ -197,12 +197,12 @@ def test_chrf_alone_and_in_mixes(encoder):
         torch.tensor([[CHRF(word_order=words).sentence_score(h, refs).score for h in hyps[0]]])
         for words in (0, 2)
     ]
-    scores = score_lists(hyps, refs, None, chrf_words=2)
+    scores = Scorer().lists(hyps, refs, chrf_words=2)
     assert torch.allclose(chrf.from_scores(scores), expected[0] / 100, atol=1e-6)
     assert torch.allclose(chrfpp.from_scores(scores), sum(expected) / 200, atol=1e-6)
-    scores = score_lists(hyps, refs, encoder, chrf_words=mixed.chrf_words)
+    scores = Scorer(encoder=encoder).lists(hyps, refs, chrf_words=mixed.chrf_words)
     assert torch.allclose(mixed.from_scores(scores), scores.simile / 2 + expected[0] / 200)
-    assert scores.chrfpp is None and score_lists(hyps, refs, encoder).chrf is None
+    assert scores.chrfpp is None and Scorer(encoder=encoder).lists(hyps, refs).chrf is None
 
 
 @pytest.fixture
@@ -218,10 +218,11 @@ def user_reward(tmp_path, monkeypatch):
 
 def test_a_function_sees_the_reference_where_it_is_a_candidate(user_reward):
     reward = user_reward("return [[len(hyp) for hyp in row] for row in hyps]")
-    asked = None, 0.25, "13a", lambda: ["x"], torch.device("cpu")
     for included, expected in ((True, [3, 1, 2]), (False, [0, 1, 2])):
         members = torch.tensor([[included, True, True]])
-        found, scores = reward.of_lists([["abc", "a", "ab"]], members, *asked)
+        found, scores = Scorer(reward).values_and_scores(
+            [["abc", "a", "ab"]], members, lambda: ["x"], torch.device("cpu")
+        )
         assert found.tolist() == [expected] and scores.bleu.shape == (1, 3)
 
 
@@ -278,9 +279,9 @@ def test_signature_names_what_counts(encoder):
 
 def test_defaults_are_the_papers(encoder):
     refs, hyps = ["the grey heron waits"], [["the heron"]]
-    scores = score_lists(hyps, refs, encoder)
+    scores = Scorer(encoder=encoder).lists(hyps, refs)
     expected = scores.length_penalty**0.25 * scores.sim
     assert scores.simile.item() == pytest.approx(expected.item())
     assert 0 < scores.length_penalty.item() < 1
-    joined = score_outputs([[hyps[0][0]]], refs, encoder)
+    joined = Scorer(encoder=encoder).outputs([[hyps[0][0]]], refs)
     assert joined.simile.item() == pytest.approx(expected.item())

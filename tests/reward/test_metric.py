@@ -7,7 +7,7 @@ import pytest
 from simile_plugin import __version__
 from simile_plugin.encoder import Encoder
 from simile_plugin.files import InputError
-from simile_plugin.reward import SIMILE, score_lists
+from simile_plugin.reward import SIMILE, Scorer
 from tests.conftest import SENTENCES
 
 HYPS = ["two boys skip stones", "the old ferry crosses at noon", SENTENCES[3]]
@@ -15,7 +15,7 @@ REFS, OTHERS = SENTENCES[1:4], ["boys skip flat stones", "a ferry crosses at noo
 
 
 def values(encoder: Encoder, refs: list[str], alpha: float = 0.25) -> list[float]:
-    scores = score_lists([[hyp] for hyp in HYPS], refs, encoder, alpha)
+    scores = Scorer(encoder=encoder, alpha=alpha).lists([[hyp] for hyp in HYPS], refs)
     assert scores.simile is not None
     found: list[float] = scores.simile[:, 0].tolist()
     return found

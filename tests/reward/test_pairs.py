@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.reward.lists import score_lists
+from simile_plugin.reward import Scorer
 from simile_plugin.reward.pairs import pair_scores
 from tests.conftest import SENTENCES
 
@@ -12,7 +12,7 @@ TEXTS = st.lists(st.text("ab .,!7é日\n", max_size=12), min_size=1, max_size=5)
 
 
 def agree(hyps: list[str], refs: list[str]) -> bool:
-    scores = score_lists([hyps] * len(refs), refs, None, chrf_words=2)
+    scores = Scorer().lists([hyps] * len(refs), refs, chrf_words=2)
     assert scores.chrf is not None and scores.chrfpp is not None
     return (
         torch.equal(pair_scores("bleu", hyps, refs), scores.bleu.T)

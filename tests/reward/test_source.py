@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from simile_plugin.cli import main
-from simile_plugin.encoder import Encoder, save_encoder
+from simile_plugin.encoder import Encoder, load_encoder, save_encoder
 from simile_plugin.encoder.source_side import copied_share
 from simile_plugin.files import InputError
-from simile_plugin.nbest import NbestList, Utility, expected_utilities
-from simile_plugin.reward import Reward, as_reward_function, load_reward_encoder, score_lists
+from simile_plugin.nbest import NbestList, expected_utilities
+from simile_plugin.reward import CompletionReward, Reward, Scorer
 
 Bitext = tuple[list[str], list[str]]
 
@@ -54,7 +54,7 @@ def test_by_hand_and_in_mixes(
     distilled: Encoder, lists: tuple[list[list[str]], list[str], list[str]]
 ) -> None:
     hyps, refs, srcs = lists
-    scores = score_lists(hyps, refs, distilled, 0.25, chrf_words=0, srcs=srcs)
+    scores = Scorer(encoder=distilled, alpha=0.25).lists(hyps, refs, chrf_words=0, srcs=srcs)
     assert scores.source is not None and scores.chrf is not None
     expected = [
         [by_hand(distilled, s, h, 0.25) for h in row] for s, row in zip(srcs, hyps, strict=True)
@@ -63,30 +63,30 @@ def test_by_hand_and_in_mixes(
     # the honest one is best of each list, the traps are worth nothing
     assert scores.source.argmax(1).tolist() == [0] * 4
     assert float(scores.source[:, [2, 3, 5]].max()) < 0.02
-    mix, mask = Reward("chrf:0.5,source:0.5"), torch.ones(4, 6, dtype=torch.bool)
+    mix, mask = Scorer(Reward("chrf:0.5,source:0.5"), distilled), torch.ones(4, 6, dtype=torch.bool)
     for values in (
-        mix.values(hyps, refs, srcs, mask, distilled, 0.25, "13a"),
-        mix.of_lists(hyps, mask, distilled, 0.25, "13a", lambda: srcs, torch.device("cpu"))[0],
+        mix.values(hyps, refs, srcs),
+        mix.values_and_scores(hyps, mask, lambda: srcs, torch.device("cpu"))[0],
     ):
         torch.testing.assert_close(values[:, 1:], (scores.chrf + scores.source)[:, 1:] / 2)
     # alone it reads no reference
-    alone = Reward("source").values(hyps, [""] * 4, srcs, mask, distilled, 0.25, "13a")
+    alone = Scorer(Reward("source"), distilled).values(hyps, [""] * 4, srcs)
     torch.testing.assert_close(alone, scores.source)
-    function = as_reward_function("source", distilled)
+    function = CompletionReward(Scorer(Reward("source"), distilled))
     assert function(srcs, [row[0] for row in hyps]) == pytest.approx(scores.source[:, 0].tolist())
 
 
 def test_what_it_needs(distilled: Encoder, encoder_folder: Path, bitext: Bitext) -> None:
-    reward, mask = Reward("source"), torch.ones(1, 1, dtype=torch.bool)
+    reward = Reward("source")
     assert reward.needs_encoder and reward.needs_sources and not reward.needs_references
     with pytest.raises(InputError, match=r"has no source side; expected one of two languages"):
-        load_reward_encoder(str(encoder_folder), reward)
+        Scorer(reward, load_encoder(str(encoder_folder)))
     with pytest.raises(InputError, match=r"--reward source: got no sources; give them \(--src"):
-        reward.values([["a"]], ["a"], [], mask, distilled, 0.25, "13a")
+        Scorer(reward, distilled).values([["a"]], ["a"], [])
     # a batch may have empty lines alone
-    assert reward.values([["a"]], ["a"], [""], mask, distilled, 0.0, "13a").tolist() == [[0.0]]
+    assert Scorer(reward, distilled, alpha=0).values([["a"]], ["a"], [""]).tolist() == [[0.0]]
     with pytest.raises(InputError, match=r"has candidates of sentence 0 but no source"):
-        expected_utilities([NbestList(0, None, ("a", "b"))], Utility(reward, distilled))
+        expected_utilities([NbestList(0, None, ("a", "b"))], Scorer(reward, distilled))
 
 
 def test_commands(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simile_plugin.files import InputError
-from simile_plugin.reward import score_lists
+from simile_plugin.reward import Scorer
 from simile_plugin.risk import ListReward, Objective, RiskSet, RiskSettings
 from simile_plugin.risk.control_rewards import exchange, noise, rank_reward, read_control
 
@@ -54,7 +54,7 @@ def test_a_list_is_exchanged_within_its_members_whatever_the_batch() -> None:
 def test_the_reward_of_a_training(reward: str, encoder_folder: Path) -> None:
     judge = ListReward(RiskSettings(reward, str(encoder_folder)), seed=1)
     judged = judge(HYPS, RiskSet(torch.zeros(B, N, T, dtype=torch.int64), MEMBERS), list)
-    bleu = score_lists(HYPS, [row[0] for row in HYPS], None).bleu
+    bleu = Scorer().lists(HYPS, [row[0] for row in HYPS]).bleu
     if reward == "noise":
         assert torch.equal(judged.reward, noise(HYPS, 1))
     else:

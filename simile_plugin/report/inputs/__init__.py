@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
     from simile_plugin.report.human.ratings import Answers
     from simile_plugin.report.human.study import Study
-    from simile_plugin.report.inputs.scores import ScoreSettings
-    from simile_plugin.reward import ListScores
+    from simile_plugin.reward import ListScores, Scorer
 
 __all__ = ["Inputs", "ReportOptions"]
 
@@ -72,15 +71,14 @@ class Inputs:
         return [*paths, *self.named_answers]
 
     @cached_property
-    def settings(self) -> ScoreSettings:
-        """How outputs are scored, with the encoder loaded.
+    def scorer(self) -> Scorer:
+        """The scorer of outputs, with the encoder loaded; without one for BLEU and chrF alone.
 
         Raises:
             InputError: for an unknown tokeniser, or a device that is not there.
         """
         from simile_plugin.encoder import load_encoder, usable_device
-        from simile_plugin.report.inputs.scores import ScoreSettings
-        from simile_plugin.reward import SIMILE_ALPHA, check_tokenizer
+        from simile_plugin.reward import SIMILE_ALPHA, Scorer, check_tokenizer, learned_beside
 
         options = self.options
         check_tokenizer(options.tokenize, "--tokenize")
@@ -88,7 +86,8 @@ class Inputs:
         if options.encoder:
             encoder = load_encoder(options.encoder, usable_device(options.device))
         alpha = SIMILE_ALPHA if options.simile_alpha is None else options.simile_alpha
-        return ScoreSettings(encoder, alpha, options.tokenize)
+        learned = learned_beside(encoder)
+        return Scorer(encoder=encoder, alpha=alpha, tokenize=options.tokenize, learned=learned)
 
     @cached_property
     def refs(self) -> list[str]:
@@ -116,7 +115,7 @@ class Inputs:
         from simile_plugin.report.inputs.scores import score_all
 
         with Progress(len(self.refs), "sent") as bar:
-            return score_all(self.systems, self.refs, self.settings, bar.update)
+            return score_all(self.systems, self.refs, self.scorer, bar.update)
 
     @cached_property
     def frequencies(self) -> Counter[str]:
@@ -153,7 +152,7 @@ class Inputs:
             title, signatures[title], more[title] = judge_systems(
                 spec, own, self.refs, self.sources
             )
-        basic = own, self.refs, options.ref or "", self.settings, self.test
+        basic = own, self.refs, options.ref or "", self.scorer, self.test
         data = compare_systems(*basic, self.baselines, more, self.scores)
         return data | {"signatures": data["signatures"] | signatures}
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,52 +12,21 @@ from simile_plugin.files import InputError
 from simile_plugin.nbest import NbestList, references
 from simile_plugin.report.inputs.systems import System
 from simile_plugin.reward import (
-    SIMILE_ALPHA,
     ListScores,
-    bleu_signature,
-    chrf_signature,
+    Scorer,
     chrf_statistics,
     corpus_bleu,
     corpus_chrf,
-    learned_beside,
-    score_outputs,
-    signature,
 )
 from simile_plugin.significance import Floats, SentenceStatistics, mean_statistics
 
-if TYPE_CHECKING:
-    from simile_plugin.encoder import RewardEncoder
-
 LENGTH_RATIO = "length_ratio"
-
-
-@dataclass(frozen=True)
-class ScoreSettings:
-    """How outputs are scored; without an encoder by BLEU and chrF alone."""
-
-    encoder: RewardEncoder | None = None
-    alpha: float = SIMILE_ALPHA
-    tokenize: str = "13a"
-
-    def signatures(
-        self, of_encoder: str = "SIM, SIMILE", chrf: bool = True, sentence: bool = False
-    ) -> dict[str, str]:
-        """Return what stands behind BLEU, perhaps chrF, and with an encoder `of_encoder`.
-
-        sentence: of sentence BLEU.
-        """
-        signatures = {"BLEU": bleu_signature(self.tokenize, sentence=sentence)}
-        if chrf:
-            signatures["chrF"] = chrf_signature()
-        if self.encoder is not None:
-            signatures[of_encoder] = signature(self.encoder, self.alpha)
-        return signatures
 
 
 def score_all(
     systems: Sequence[System],
     refs: Sequence[str],
-    settings: ScoreSettings,
+    scorer: Scorer,
     progress: Callable[[int], object] | None = None,
 ) -> ListScores:
     """Score every sentence of every output: a column for each seed of each system.
@@ -70,9 +37,7 @@ def score_all(
         InputError: if a score is not finite.
     """
     outputs = [output for system in systems for output in system.outputs]
-    alike = settings.encoder, settings.alpha, settings.tokenize
-    learned = learned_beside(settings.encoder)
-    scores = score_outputs(outputs, refs, *alike, progress, learned=learned)
+    scores = scorer.outputs(outputs, refs, progress=progress)
     if scores.simile is not None and not torch.isfinite(scores.simile).all():
         sentence, output = (~torch.isfinite(scores.simile)).nonzero()[0].tolist()
         path = [path for system in systems for path in system.files][output]
@@ -85,19 +50,18 @@ def score_all(
 
 def score_candidates(
     lists: Sequence[NbestList],
-    settings: ScoreSettings,
+    scorer: Scorer,
+    srcs: Sequence[str] | None = None,
     progress: Callable[[int], object] | None = None,
-    **more: Any,
 ) -> ListScores:
-    """Score every candidate of n-best lists, padded with empty strings to the longest.
+    """Score every candidate of n-best lists by chrF, too; lists are padded with empty strings.
 
     Args:
+        srcs: a source for each list, where the learned reward reads them.
         progress: called with the number of lists just scored.
-        more: other arguments of `reward.score_outputs`.
     """
     outputs = list(zip_longest(*(found.hyps for found in lists), fillvalue=""))
-    alike = settings.encoder, settings.alpha, settings.tokenize
-    return score_outputs(outputs, references(lists, "--nbest-lists"), *alike, progress, **more)
+    return scorer.outputs(outputs, references(lists, "--nbest-lists"), srcs, 0, progress)
 
 
 def score_systems(

@@ -38,7 +38,7 @@ def ask(inputs: Inputs) -> Answer:
         mean_ratings(*inputs.human) if inputs.named_answers else None,
         inputs.sentence_buckets,
     )
-    signatures = inputs.settings.signatures("SIM", chrf=False, sentence=True)
+    signatures = inputs.scorer.signatures("BLEU", "SIM", sentence=True)
     return answer_examples(data | {"signatures": signatures})
 
 

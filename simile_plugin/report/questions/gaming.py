@@ -33,8 +33,7 @@ from simile_plugin.report.inputs.texts import Sentences, tokenised
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
-    from simile_plugin.report.inputs.scores import ScoreSettings
-    from simile_plugin.reward import ListScores
+    from simile_plugin.reward import ListScores, Scorer
 
 BLEU_BAND = 1.0  # points below the baseline
 LENGTH_BAND = 0.03  # of the length ratio, beyond the baseline's and 1, as the training's watch
@@ -68,15 +67,15 @@ Signs = dict[str, Any]
 
 def ask(inputs: Inputs) -> Answer:
     """Look for faults and signs in the outputs of --sys."""
-    settings, baseline = inputs.settings, inputs.baselines[0]
+    scorer, baseline = inputs.scorer, inputs.baselines[0]
     signs = system_signs(
-        inputs.systems, inputs.refs, settings, baseline, inputs.sources, inputs.scores
+        inputs.systems, inputs.refs, scorer, baseline, inputs.sources, inputs.scores
     )
-    behind = settings.signatures(chrf=False)
+    behind = scorer.signatures("BLEU", "SIM, SIMILE")
     notes = []
     if inputs.sources is None:
         notes.append("untranslated sentences are not counted: give --src")
-    if settings.encoder is None:
+    if scorer.encoder is None:
         notes.append("the reward of the outputs is not known: give --encoder")
     data: Data = {"systems": signs, "warnings": system_warnings(signs, baseline), "band": BAND}
     data |= {"notes": notes, "rules": FAULTS}
@@ -87,7 +86,7 @@ def ask(inputs: Inputs) -> Answer:
 def system_signs(
     systems: Sequence[System],
     refs: Sequence[str],
-    settings: ScoreSettings,
+    scorer: Scorer,
     baseline: str = "",
     sources: Sequence[str] | None = None,
     scores: ListScores | None = None,
@@ -104,17 +103,17 @@ def system_signs(
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
 
-    ref_tokens = tokenised(settings.tokenize, tuple(refs))
-    source_tokens = tokenised(settings.tokenize, tuple(sources)) if sources is not None else None
+    ref_tokens = tokenised(scorer.tokenize, tuple(refs))
+    source_tokens = tokenised(scorer.tokenize, tuple(sources)) if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
-    scores = scores or score_all(systems, refs, settings)
+    scores = scores or score_all(systems, refs, scorer)
     start = next((own for own in systems if own.name == baseline), systems[0])
     limit = _stranger(start.outputs[0], refs)
     signs: list[Signs] = []
     for system, metrics in zip(
         systems, score_systems(systems, refs, scores, chrf=False), strict=True
     ):
-        seeds = [tokenised(settings.tokenize, output) for output in system.outputs]
+        seeds = [tokenised(scorer.tokenize, output) for output in system.outputs]
         distinct = fmean([len({token for hyp in hyps for token in hyp}) for hyps in seeds])
         found = [
             faults(output, hyps, refs, ref_tokens, source_tokens, limit)

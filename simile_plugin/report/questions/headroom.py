@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +42,7 @@ from simile_plugin.significance import (
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
-    from simile_plugin.report.inputs.scores import ScoreSettings
-    from simile_plugin.reward import LearnedReward
+    from simile_plugin.reward import Scorer
 
 Places = NDArray[np.int64]
 
@@ -66,16 +65,15 @@ def ask(inputs: Inputs) -> Answer:
     """Measure the headroom of --nbest-lists."""
     from simile_plugin.reward import load_learned
 
-    options, settings = inputs.options, inputs.settings
-    if options.learned and settings.encoder is None:
+    options, scorer = inputs.options, inputs.scorer
+    if options.learned and scorer.encoder is None:
         raise InputError("--learned: there is no --encoder DIR it could be for")
     learned = load_learned(options.learned, "--learned") if options.learned else None
     with Progress(None, "sent") as bar:
         data = measure_headroom(
             inputs.nbest_lists,
-            settings,
+            replace(scorer, learned=learned),
             inputs.test,
-            learned,
             options.nbest_lists or "",
             bar.update,
         )
@@ -119,9 +117,8 @@ def _corpus_score(metric: str) -> Callable[[Floats], Floats]:
 
 def measure_headroom(
     lists: Sequence[NbestList],
-    settings: ScoreSettings,
+    scorer: Scorer,
     test: PairedTest,
-    learned: LearnedReward | None = None,
     file: str = "",
     progress: Callable[[int], object] | None = None,
 ) -> Data:
@@ -132,24 +129,22 @@ def measure_headroom(
     sentence scores.
 
     Args:
-        learned: a learned reward, beside BLEU, chrF and with an encoder SIMILE.
+        scorer: of BLEU, chrF, with an encoder SIMILE, and perhaps a learned reward.
         progress: called with the number of lists just scored.
     """
-    from simile_plugin.nbest import Utility, choose_all, expected_utilities
+    from simile_plugin.nbest import choose_all, expected_utilities
     from simile_plugin.reward import Reward
 
-    scored = _score(lists, settings, learned, progress)
-    spec = "chrf" if settings.encoder is None else "simile"
-    utility = Utility(Reward(spec), settings.encoder, settings.alpha, settings.tokenize)
-    chosen = choose_all(lists, expected_utilities(lists, utility))
+    scored = _score(lists, scorer, progress)
+    spec = "chrf" if scorer.encoder is None else "simile"
+    utilities = expected_utilities(lists, replace(scorer, reward=Reward(spec)))
+    chosen = choose_all(lists, utilities)
     first = np.array([one.first for one in lists])
     places = {FIRST: first, MBR: np.array([place or 0 for place in chosen])}
     places |= {f"best_{metric}": scored.best(metric, first) for metric in scored.rewards}
     places |= {f"worst_{metric}": scored.worst(metric) for metric in scored.rewards}
     choices = _figures(scored, places, test)
-    signatures = settings.signatures("SIMILE")
-    if learned is not None:
-        signatures["LEARNED"] = learned.signature
+    signatures = scorer.signatures("BLEU", "chrF", "SIMILE", "LEARNED")
     sizes = scored.mask.sum(axis=1)
     scores_known = any(one.scores for one in lists)
     return {
@@ -170,17 +165,16 @@ def measure_headroom(
 
 def _score(
     lists: Sequence[NbestList],
-    settings: ScoreSettings,
-    learned: LearnedReward | None,
+    scorer: Scorer,
     progress: Callable[[int], object] | None,
 ) -> Scored:
     from simile_plugin.nbest import sources
     from simile_plugin.report.inputs.scores import score_candidates
 
     srcs = None
-    if learned is not None and learned.needs_sources:
+    if scorer.learned is not None and scorer.learned.needs_sources:
         srcs = sources(lists, "--nbest-lists", "")
-    scores = score_candidates(lists, settings, progress, chrf_words=0, learned=learned, srcs=srcs)
+    scores = score_candidates(lists, scorer, srcs, progress)
     assert scores.chrf_stats is not None
     named = {name: getattr(scores, name) for name in ("bleu", "chrf", "simile", "learned")}
     rewards = {name: own.double().numpy() for name, own in named.items() if own is not None}

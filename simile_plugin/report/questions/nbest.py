@@ -43,7 +43,7 @@ def ask(inputs: Inputs) -> Answer:
         named[match["system"]] = (*named.get(match["system"], ()), path)
     systems = read_systems(FLAG, named, refs, f"--ref {inputs.options.ref}", inputs.texts.lines)
     with Progress(len(refs), "sent") as bar:
-        scored = score_all(systems, refs, inputs.settings, bar.update)
+        scored = score_all(systems, refs, inputs.scorer, bar.update)
     points: dict[str, list[Data]] = {}
     baseline = None
     for system, row in zip(systems, score_systems(systems, refs, scored), strict=True):
@@ -61,7 +61,7 @@ def ask(inputs: Inputs) -> Answer:
         "sentences": len(refs),
         "points": {name: sorted(own, key=lambda p: p["n"]) for name, own in points.items()},
         "baseline": baseline,
-        "signatures": inputs.settings.signatures(),
+        "signatures": inputs.scorer.signatures("BLEU", "chrF", "SIM, SIMILE"),
         "notes": [
             f"{name}: no output for N = {', '.join(map(str, sorted(own)))}"
             for name, own in lacking.items()
