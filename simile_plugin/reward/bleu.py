@@ -41,7 +41,11 @@ def check_tokenizer(name: str, flag: str) -> None:
         raise InputError(f"{flag}: sacreBLEU cannot use {name} here: {reason}") from error
 
 
-_WORDS: dict[str, TokenWords] = {}
+@lru_cache(maxsize=4)
+def bleu_words(tokenize: str) -> TokenWords:
+    """Return what remembers the tokens of words, by one tokeniser, for all calls."""
+    tokenizer = bleu_tokenizer(tokenize)
+    return TokenWords(lambda word: tokenizer(word).split())
 
 
 def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
@@ -50,13 +54,18 @@ def bleu_token_ids(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
     sacreBLEU's default tokeniser 13a looks at neighbouring characters, and a space is no digit and
     no mark: it splits each word of a line as it splits the word alone.
     """
-    tokenizer = bleu_tokenizer(tokenize)
-    words = _WORDS.setdefault(tokenize, TokenWords(lambda word: tokenizer(word).split()))
+    words = bleu_words(tokenize)
     words.trim()
     # A hyphen before the end of a line goes with it.
     if tokenize == "13a" and not any("\n" in sentence for sentence in sentences):
         return words.flat(sentences)
     return flat_rows([words.token_ids(words.split(text.rstrip())) for text in sentences])
+
+
+def bleu_units(sentences: Sequence[str], tokenize: str) -> tuple[Ids, Ids]:
+    """Return ids of all tokens with 0 after each sentence, as `ngrams` reads them; the lengths."""
+    flat, lengths = bleu_token_ids(sentences, tokenize)
+    return np.insert(flat, lengths.cumsum(), 0), lengths
 
 
 def list_statistics(
@@ -70,8 +79,7 @@ def list_statistics(
     width = len(hyps[0]) if hyps else 0
     stats = np.zeros((len(refs), width, BLEU_STATS), dtype=np.int64)
     if stats.size:
-        flat, lengths = bleu_token_ids([*refs, *chain.from_iterable(hyps)], tokenize)
-        units = np.insert(flat, lengths.cumsum(), 0)
+        units, lengths = bleu_units([*refs, *chain.from_iterable(hyps)], tokenize)
         sentences = np.concatenate([np.arange(len(refs)), np.arange(len(refs)).repeat(width)])
         matches, totals = common_ngrams(units, sentences, len(refs), BLEU_ORDER)
         columns = [lengths[len(refs) :, None], lengths[sentences[len(refs) :], None]]

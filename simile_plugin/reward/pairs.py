@@ -1,21 +1,15 @@
-"""Sentence BLEU and chrF of every candidate against every reference, as `score_lists` has them.
-
-min(a, b) = sum over k of [a >= k] [b >= k]: with a column for the k-th occurrence of each n-gram,
-the matches of all pairs are one product of two sparse 0/1 matrices, instead of H x R comparisons.
-"""
+"""Sentence BLEU and chrF of every candidate against every reference, as `Scorer.lists` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from simile_plugin.reward.bleu import BLEU_ORDER, bleu_token_ids, sentence_bleu
+from simile_plugin.reward.bleu import BLEU_ORDER, bleu_units, sentence_bleu
 from simile_plugin.reward.chrf import CHAR_ORDER, WORD_ORDER, character_ids, sentence_chrf, word_ids
-from simile_plugin.reward.ngrams import Ids
+from simile_plugin.reward.ngrams import common_of_pairs
 
 
 def pair_scores(
@@ -33,67 +27,18 @@ def pair_scores(
 
 
 def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Tensor:
-    units, lengths = bleu_token_ids([*hyps, *refs], tokenize)
-    matches, totals = _matches(units, lengths, len(hyps), BLEU_ORDER)
+    units, lengths = bleu_units([*hyps, *refs], tokenize)
+    matches, hyp_totals, _ = common_of_pairs(units, len(hyps), BLEU_ORDER)
     shape = (len(hyps), len(refs), 1)
     hyp_lengths, ref_lengths = torch.from_numpy(lengths).split([len(hyps), len(refs)])
     sizes = [hyp_lengths.view(-1, 1, 1).expand(shape), ref_lengths.view(1, -1, 1).expand(shape)]
-    own = totals[: len(hyps), None].expand(-1, len(refs), -1)
-    return sentence_bleu(torch.cat([*sizes, matches, own], dim=-1))
+    return sentence_bleu(torch.cat([*sizes, matches, hyp_totals], dim=-1))
 
 
 def _chrf(hyps: Sequence[str], refs: Sequence[str], word_order: int) -> Tensor:
     texts = [*hyps, *refs]
     parts = []
     for units, order in ((character_ids(texts), CHAR_ORDER), (word_ids(texts), word_order)):
-        ends = np.flatnonzero(units == 0)
-        lengths = np.diff(ends, prepend=-1) - 1
-        matches, totals = _matches(units[units > 0], lengths, len(hyps), order)
-        hyp, ref = totals.split([len(hyps), len(refs)])
-        shape = matches.shape
-        statistics = [hyp[:, None].expand(shape), ref[None].expand(shape), matches]
-        parts.append(torch.stack(statistics, dim=-1).flatten(2))
+        matches, hyp_totals, ref_totals = common_of_pairs(units, len(hyps), order)
+        parts.append(torch.stack([hyp_totals, ref_totals, matches], dim=-1).flatten(2))
     return sentence_chrf(torch.cat(parts, dim=-1).numpy())
-
-
-def _matches(units: Ids, lengths: Ids, hyps: int, order: int) -> tuple[Tensor, Tensor]:
-    """Count the n-grams in common of each pair, clipped, and of each text, up to `order`.
-
-    Args:
-        units: words or characters of all texts, the candidates' and then the references'.
-        lengths: (H + R,) units of each text.
-
-    Returns:
-        (H, R, order) and (H + R, order) int64.
-    """
-    texts = np.arange(len(lengths)).repeat(lengths)
-    left = lengths.cumsum().repeat(lengths) - np.arange(len(units))  # units up to the text's end
-    kinds = int(units.max(initial=0)) + 1
-    at, grams = np.arange(len(units)), np.zeros(len(units), dtype=np.int64)
-    matches = torch.zeros(order, hyps, len(lengths) - hyps, dtype=torch.int64)
-    for n in range(order):
-        inside = left[at] > n
-        at = at[inside]
-        _, grams = np.unique(grams[inside] * kinds + units[at + n], return_inverse=True)
-        matches[n] = _common(texts[at], grams, hyps, len(lengths) - hyps)
-    totals = torch.from_numpy(np.maximum(lengths[:, None] - np.arange(order), 0))
-    return matches.permute(1, 2, 0), totals
-
-
-def _common(texts: Ids, grams: Ids, hyps: int, refs: int) -> Tensor:
-    """Count the n-grams of one order that each pair has in common: (H, R)."""
-    # One column for the k-th occurrence of each n-gram: a candidate and a reference share as many
-    # columns as the smaller of their counts.
-    kinds = int(grams.max(initial=0)) + 1
-    cells, counts = np.unique(texts * kinds + grams, return_counts=True)
-    occurrence = np.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)
-    cells = cells.repeat(counts)
-    texts = cells // kinds
-    keys = cells % kinds * (int(counts.max(initial=0)) + 1) + occurrence
-    distinct, columns = np.unique(keys, return_inverse=True)
-    of_refs = texts >= hyps
-    table = torch.zeros(len(distinct), refs)
-    table[torch.from_numpy(columns[of_refs]), torch.from_numpy(texts[of_refs] - hyps)] = 1
-    sizes = np.bincount(texts[~of_refs], minlength=hyps)
-    starts = torch.from_numpy(sizes.cumsum() - sizes)
-    return F.embedding_bag(torch.from_numpy(columns[~of_refs]), table, starts, mode="sum").long()
