@@ -10,8 +10,6 @@ import torch
 from simile_plugin.cli import main
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder_training.binarized import open_binarized
-from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, checkpoints
-from simile_plugin.fairseq_hooks.watch import Watch
 from simile_plugin.nbest.readers import read_nbest_lists
 from simile_plugin.report.human.study import read_key
 
@@ -108,15 +106,3 @@ def test_key_of_a_study(first: Path) -> None:
     newer(first / "key.json", "format")
     with pytest.raises(ValueError, match=r"key.json: format 99 is newer than 1.*update simile"):
         read_key(str(first / "key.json"))
-
-
-def test_record_of_a_risk_run() -> None:
-    allow_fairseq_checkpoints()
-    state = torch.load(FIRST / "risk_checkpoint.pt")
-    record = state["extra_state"][checkpoints.RECORD]
-    checkpoints.check_version(record, "risk_checkpoint.pt")
-    watch = Watch()
-    watch.restore(record)
-    assert watch.first == [0.8036, 2.2, 0.0] and watch.outside == 0
-    with pytest.raises(ValueError, match="format_version 99, newer than 1"):
-        checkpoints.check_version(record | {"format_version": 99}, "risk_checkpoint.pt")

@@ -8,7 +8,7 @@ that the run resumes from. A checkpoint of a risk run also holds a record of our
         "objective": {flag: value}, "metric": --best-checkpoint-metric,
         "patience": [best, validations without improvement] or None,
         "length_control": LengthControl.state(),
-        **GamingWatch.state()}
+        **RunWatch.state()}
 
 so that a resumed run goes on as if it had not been interrupted, and says what was changed.
 """
@@ -30,8 +30,7 @@ import simile_plugin
 from simile_plugin.fairseq_hooks import watch
 from simile_plugin.fairseq_hooks.patching import train_modules
 from simile_plugin.fairseq_hooks.torch_load import WANTED
-from simile_plugin.files import InputError, atomic_write, flag_name
-from simile_plugin.risk import REMOVED
+from simile_plugin.files import InputError, atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +38,11 @@ FORMAT_VERSION = 1
 RECORD = "simile_risk"
 DAMAGED = ("PytorchStreamReader", "unexpected EOF", "Invalid magic number", "zip archive")
 REFUSED = "Weights only load failed"
+UNPICKLER = "_weights_only_unpickler.py"  # torch's, which a cut file can make fail in any way
 NOT_LOADED = "Cannot load model parameters from checkpoint"
 # What a cost is; and what a loss is beside it.
-COST_FLAGS = {"--reward", "--risk-normalise", "--simile-encoder", "--simile-alpha"}
+COST_FLAGS = {"--reward", "--simile-encoder", "--simile-alpha"}
 LOSS_FLAGS = COST_FLAGS | {"--mle-weight", "--label-smoothing", "--risk-cost-scale"}
-LOSS_FLAGS |= {"--risk-objective", "--risk-kl-weight"}
 
 
 def same_batches_in_every_epoch(
@@ -106,39 +105,42 @@ def unwritten(filename: str, error: BaseException) -> InputError:
 
 
 def load_or_explain(original: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
-    """Wrap ``load_checkpoint_to_cpu``: InputError for a damaged file, or one of another kind.
-
-    A file that torch refuses because it could run something raises torch's own error.
-    """
+    """Wrap ``load_checkpoint_to_cpu``: InputError for a file that is damaged or of another kind, or
+    that torch refuses because it could run something."""
     try:
-        return without_removed_flags(original(path, *args, **kwargs), path)
-    except (KeyError, AttributeError, TypeError, IndexError) as error:
-        if last_file(error).endswith("checkpoint_utils.py"):  # it was read: a list, a tensor, ...
-            raise InputError(f"{path}: no checkpoint of fairseq's; {WANTED}") from error
-        if not isinstance(error, KeyError):
+        return original(path, *args, **kwargs)
+    except Exception as error:
+        line = unread(path, error)
+        if line is None:
             raise
-        raise damaged(path, error) from error
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        refused = isinstance(error, pickle.UnpicklingError) and REFUSED in str(error)
-        other = isinstance(error, RuntimeError) and not any(t in str(error) for t in DAMAGED)
-        if refused or other:
-            raise
-        raise damaged(path, error) from error
+        raise InputError(line) from error
 
 
-def without_removed_flags(state: dict[str, Any], path: str) -> dict[str, Any]:
-    """Leave flags that are gone out of a checkpoint's: fairseq-validate would refuse them."""
-    from fairseq.dataclass.utils import open_dict
+def unread(path: str, error: Exception) -> str | None:
+    """Return why a checkpoint could not be read, or None where the file is not to blame."""
+    raised_in, text = last_file(error), str(error)
+    if isinstance(error, pickle.UnpicklingError) and REFUSED in text:
+        return refused(path, error)
+    if isinstance(error, KeyError | AttributeError | TypeError | IndexError) and (
+        raised_in.endswith("checkpoint_utils.py")  # it was read: a list, a tensor, ...
+    ):
+        return f"{path}: no checkpoint of fairseq's; {WANTED}"
+    cut_short = isinstance(error, RuntimeError) and any(words in text for words in DAMAGED)
+    if cut_short or isinstance(error, KeyError | EOFError | pickle.UnpicklingError):
+        return damaged(path, error)
+    if raised_in.endswith(UNPICKLER):
+        return refused(path, error)
+    return None
 
-    criterion: Any = (state.get("cfg") or {}).get("criterion")
-    if getattr(criterion, "_name", None) != watch.CRITERION:
-        return state
-    with open_dict(criterion):
-        criterion.pop("finetune_from_model", None)  # the trainer's, which a KL term once read
-        for name, usual in REMOVED.items():
-            if criterion.pop(name, usual) != usual:
-                logger.warning(f"{path} was trained with {flag_name(name)}, which is gone: ignored")
-    return state
+
+def refused(path: str, error: BaseException) -> str:
+    """Return what was refused in a checkpoint; torch's advice is to switch the check off."""
+    named = [f" ({line.strip()[:160]})" for line in str(error).splitlines() if "GLOBAL" in line]
+    return (
+        f"{path}: not read: it is damaged, or holds more than tensors, plain containers, settings "
+        f"and numpy arrays, which could run anything{''.join(named[:1])}; get the file from whom "
+        "you trust, or have them save it again with fairseq"
+    )
 
 
 def last_file(error: BaseException) -> str:
@@ -147,9 +149,9 @@ def last_file(error: BaseException) -> str:
     return frames[-1].filename if frames else ""
 
 
-def damaged(path: str, error: BaseException) -> InputError:
-    """Return the error that says which file, how long it is, and what to do."""
-    return InputError(
+def damaged(path: str, error: BaseException) -> str:
+    """Return which file is damaged, how long it is, and what to do."""
+    return (
         f"{path}: cut short or damaged ({os.path.getsize(path)} bytes; {_first_words(error)}); "
         "copy it again, or copy another checkpoint_*.pt over it, and run again"
     )
@@ -196,32 +198,64 @@ def load_with_record(
         raise InputError(f"{named(trainer, filename)}: {misfit(error, filename)}") from error
     if filename == trainer.cfg.checkpoint.finetune_from_model:
         trainer._previous_training_time = 0  # --stop-time-hours would count that of the other run
-    objective = watch.objective_of(trainer)
-    if objective is None:
-        return extra_state
-    asked = named(trainer, filename) != f"--save-dir {filename}" or os.path.lexists(filename)
-    if extra_state is None and asked:  # fairseq would train from random weights
+    if watch.objective_of(trainer) is not None:
+        if extra_state is None:
+            refuse_missing(trainer, filename)
+        elif RECORD in extra_state and trainer.get_num_updates():
+            resume(trainer, filename, extra_state, bool(kwargs.get("reset_meters")))
+    return extra_state
+
+
+def refuse_missing(trainer: Any, filename: str) -> None:
+    """Raise InputError for a checkpoint that was asked for: fairseq begins from random weights.
+
+    One of --save-dir need not be there.
+    """
+    if named(trainer, filename) != f"--save-dir {filename}" or os.path.lexists(filename):
         raise InputError(f"{named(trainer, filename)}: no such file; {WANTED}")
-    record = (extra_state or {}).get(RECORD)
-    if record is None or not trainer.get_num_updates():
-        return extra_state
+
+
+def resume(trainer: Any, filename: str, extra_state: dict[str, Any], reset_meters: bool) -> None:
+    """Go on from the record of a checkpoint, and warn of what was changed.
+
+    Args:
+        reset_meters: validations begin anew; what is optimised goes on.
+    """
+    record = extra_state[RECORD]
     check_version(record, filename)
-    before = record["objective"]
+    changed = changed_flags(trainer, filename, record["objective"])
+    trainer.get_criterion().length_control.restore(record["length_control"])
+    if reset_meters:
+        return
+    _restore_interval(extra_state)
+    watched = watch.watch_of(trainer)
+    watched.restore(record)
+    if changed & COST_FLAGS:
+        watched.first = None  # its cost is not comparable
+    restore_best(trainer, filename, extra_state, changed)
+
+
+def changed_flags(trainer: Any, filename: str, before: dict[str, str]) -> set[str]:
+    """Return the flags whose value is another than in a run's checkpoint, and warn of each."""
+    objective = watch.objective_of(trainer) or {}
     changed = {name for name in objective.keys() & before.keys() if objective[name] != before[name]}
     for name in sorted(changed):
         logger.warning(
             f"{name}: the run in {filename} had {before[name]}, it goes on with {objective[name]}"
         )
-    if "length_control" in record:  # version 0.1.0 had none
-        trainer.get_criterion().length_control.restore(record["length_control"])
-    if kwargs.get("reset_meters"):  # validations begin anew, what is optimised goes on
-        return extra_state
-    _restore_interval(extra_state)
-    watch.watch_of(trainer).restore(record)
-    if changed & COST_FLAGS:
-        watch.watch_of(trainer).first = None  # its cost is not comparable
-    metric = trainer.cfg.checkpoint.best_checkpoint_metric
-    had = record.get("metric", metric)
+    return changed
+
+
+def restore_best(
+    trainer: Any, filename: str, extra_state: dict[str, Any], changed: set[str]
+) -> None:
+    """Bring back the best validation and the patience, where this run's values compare with them.
+
+    Args:
+        changed: flags of the objective that were changed.
+    """
+    record, metric = extra_state[RECORD], trainer.cfg.checkpoint.best_checkpoint_metric
+    had = record["metric"]
     if had != metric or changed & {"cost": COST_FLAGS, "loss": LOSS_FLAGS}.get(metric, set()):
         logger.warning(
             f"--best-checkpoint-metric {metric}: its best begins anew; the run in {filename} had "
@@ -231,7 +265,6 @@ def load_with_record(
     elif record["patience"]:
         for module in train_modules():
             module.should_stop_early.best, module.should_stop_early.num_runs = record["patience"]
-    return extra_state
 
 
 def named(trainer: Any, filename: str) -> str:

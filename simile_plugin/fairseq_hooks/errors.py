@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from simile_plugin.fairseq_hooks import ranks, watch
-from simile_plugin.fairseq_hooks.checkpoints import last_file
+from simile_plugin.fairseq_hooks.checkpoints import last_file, refused
 from simile_plugin.files import InputError
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
@@ -66,10 +66,8 @@ def one_line(error: BaseException) -> str | None:
     """Return the line that says what a user can do about ``error``, or None if it is a bug."""
     if isinstance(error, InputError):
         return str(error)
-    if isinstance(error, pickle.UnpicklingError) or last_file(error).endswith(
-        "_weights_only_unpickler.py"  # torch's, which a cut file can make fail in any way
-    ):
-        return refused_checkpoint(error)
+    if isinstance(error, pickle.UnpicklingError):  # of a file that is no checkpoint of fairseq's
+        return refused("torch.load", error)
     if isinstance(error, FloatingPointError):
         return f"{error} For risk training: {watch.ADVICE}"
     if isinstance(error, OSError) and (line := _file_error(error)):
@@ -90,18 +88,3 @@ def _file_error(error: OSError) -> str | None:
     if error.errno in NO_WRITING and name:
         return f"{name}: {error.strerror}; name a folder that can be written, or make room"
     return str(error) if last_file(error).startswith(PACKAGE) else None
-
-
-def refused_checkpoint(error: BaseException) -> str:
-    """Return what was refused in which checkpoint; torch's advice is to switch the check off."""
-    trace, path = error.__traceback__, "checkpoint"
-    while trace is not None:
-        if trace.tb_frame.f_code.co_name == "load_checkpoint_to_cpu":
-            path = str(trace.tb_frame.f_locals.get("path", path))
-        trace = trace.tb_next
-    named = [f" ({line.strip()[:160]})" for line in str(error).splitlines() if "GLOBAL" in line]
-    return (
-        f"{path}: not read: it is damaged, or holds more than tensors, plain containers, settings "
-        f"and numpy arrays, which could run anything{''.join(named[:1])}; get the file from whom "
-        "you trust, or have them save it again with fairseq"
-    )

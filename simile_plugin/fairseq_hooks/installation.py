@@ -96,7 +96,7 @@ def wraps() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield trainer.Trainer, "_reduce_and_log_stats", watch.after_update
     for module in train_modules():
         yield module, "get_valid_stats", watch.judge_validation
-        yield module, "should_stop_early", watch.stop_if_told
+        yield module, "validate_and_save", watch.stop_if_told
         yield module, "train", watch.train_watched
 
 

@@ -6,6 +6,7 @@ reduction, validation sums), so that all ranks decide the same.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import os
@@ -48,9 +49,6 @@ class Watch(RunWatch):
     error = Diverged
 
 
-_running: Watch | None = None  # of the trainer whose epoch runs at this moment
-
-
 def watch_of(trainer: Any) -> Watch:
     """Return the watch of a trainer."""
     found: Watch = trainer.simile_watch
@@ -67,6 +65,8 @@ def begin(original: Callable[..., None], trainer: Any, *args: Any, **kwargs: Any
 
     original(trainer, *args, **kwargs)
     trainer.simile_watch = Watch()
+    # Not around the class's: a task of your own may have another.
+    trainer.task.optimizer_step = functools.partial(step_unless_skipped, trainer)
     early = [module.should_stop_early for module in train_modules()]
     for function in (checkpoint_utils.save_checkpoint, *early):
         for name in {"best", "num_runs"} & vars(function).keys():
@@ -108,20 +108,18 @@ def clip_or_skip(original: Callable[..., Any], trainer: Any, clip_norm: float) -
         return grad_norm
     watch.skip(limit, trainer.get_num_updates() + 1)
     trainer.zero_grad()
-    _leave_out_next_step(trainer)
     return torch.zeros_like(torch.as_tensor(grad_norm))
 
 
-def _leave_out_next_step(trainer: Any) -> None:
-    """Leave the step out: Adam moves by its momentum even at a zero gradient."""
-    task = trainer.task
+def step_unless_skipped(trainer: Any, optimizer: Any, **kwargs: Any) -> None:
+    """Replace ``task.optimizer_step``: no step by a gradient that was not finite.
 
-    def no_step(*args: Any, **kwargs: Any) -> None:
-        del task.optimizer_step
-        if hasattr(trainer.optimizer, "_multiply_factor"):  # --bf16: NaN by now, reset by a step
-            trainer.optimizer._multiply_factor = 1.0
-
-    task.optimizer_step = no_step
+    Adam moves by its momentum even at a zero gradient.
+    """
+    if not watch_of(trainer).nonfinite:
+        type(trainer.task).optimizer_step(trainer.task, optimizer, **kwargs)
+    elif hasattr(optimizer, "_multiply_factor"):  # --bf16: NaN by now, reset by a step
+        optimizer._multiply_factor = 1.0
 
 
 def after_update(original: Callable[..., Any], trainer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -161,9 +159,17 @@ def judge_validation(
     return found
 
 
-def stop_if_told(original: Callable[..., bool], cfg: Any, valid_loss: float | None) -> bool:
-    """Wrap fairseq-train's ``should_stop_early``: also true where the watch says so."""
-    return (_running is not None and bool(_running.stop)) or original(cfg, valid_loss)
+def stop_if_told(
+    original: Callable[..., Any], cfg: Any, trainer: Any, task: Any, epoch_itr: Any, *args: Any
+) -> Any:
+    """Wrap fairseq-train's ``validate_and_save``: stop where the watch says so, and save."""
+    from fairseq import checkpoint_utils
+
+    losses, should_stop = original(cfg, trainer, task, epoch_itr, *args)
+    if watch_of(trainer).stop and not should_stop:
+        should_stop = True
+        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    return losses, should_stop
 
 
 def train_watched(
@@ -177,7 +183,6 @@ def train_watched(
     Raises:
         Diverged: after the checkpoint is saved, with what was found, and advice.
     """
-    global _running
     if done := nothing_left(cfg, trainer):
         logger.info(f"nothing left to do after {trainer.get_num_updates()} updates ({done})")
         return [None], True
@@ -187,11 +192,7 @@ def train_watched(
         start_with_the_best(cfg.checkpoint, trainer, epoch_itr, first)
     watch = watch_of(trainer)
     watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0))
-    _running = watch
-    try:
-        found = original(cfg, trainer, task, epoch_itr)
-    finally:
-        _running = None
+    found = original(cfg, trainer, task, epoch_itr)
     if stop := watch.stop:
         if torch.distributed.is_initialized():
             torch.distributed.barrier()  # the first rank may still be writing the checkpoint

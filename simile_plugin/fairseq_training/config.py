@@ -27,9 +27,6 @@ class SimileRiskConfig(RiskSettings, FairseqDataclass):
     risk_search: ChoiceEnum(["beam", "sampling"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_search"].default, metadata=SHARED["risk_search"].metadata
     )
-    risk_normalise: ChoiceEnum(["none", "list", "batch"]) = field(  # type: ignore[valid-type]
-        default=SHARED["risk_normalise"].default, metadata=SHARED["risk_normalise"].metadata
-    )
     risk_score: ChoiceEnum(["sum", "mean"]) = field(  # type: ignore[valid-type]
         default=SHARED["risk_score"].default, metadata=SHARED["risk_score"].metadata
     )

@@ -5,12 +5,13 @@ Their targets are padding alone: none of it is scored, so that the risk is all o
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import ConcatDataset, LanguagePairDataset
+from fairseq.data import BaseWrapperDataset, ConcatDataset, LanguagePairDataset
 from fairseq.tasks.translation import TranslationTask
 from numpy.typing import NDArray
 
@@ -18,7 +19,7 @@ from simile_plugin.fairseq_training.config import settings_of
 from simile_plugin.files import InputError
 
 
-class MixedPairs(LanguagePairDataset):
+class MixedPairs(BaseWrapperDataset):
     """The bitext once an epoch, and as many other sources as make up a share of the epoch.
 
     Those are taken in a random order, from one epoch to the next, and again when all were there.
@@ -34,16 +35,17 @@ class MixedPairs(LanguagePairDataset):
     def __init__(
         self, bitext: LanguagePairDataset, monolingual: LanguagePairDataset, share: float
     ) -> None:
-        self.__dict__.update(vars(bitext))
+        pairs = copy.copy(bitext)
+        missing = [torch.tensor([bitext.tgt_dict.pad()])] * len(monolingual)
+        pairs.src = ConcatDataset([bitext.src, monolingual.src])
+        pairs.tgt = ConcatDataset([bitext.tgt, missing])
+        pairs.src_sizes = np.concatenate([bitext.src_sizes, monolingual.src_sizes])
+        pairs.tgt_sizes = np.concatenate([bitext.tgt_sizes, np.ones_like(monolingual.src_sizes)])
+        pairs.sizes = np.stack([pairs.src_sizes, pairs.tgt_sizes], axis=1)
+        super().__init__(pairs)
         self.epoch, self.pairs = 1, len(bitext)
         self.each = max(1, round(self.pairs * share / (1 - share)))
         self.order = np.random.RandomState(0).permutation(len(monolingual))
-        missing = [torch.tensor([self.tgt_dict.pad()])] * len(monolingual)
-        self.src = ConcatDataset([bitext.src, monolingual.src])
-        self.tgt = ConcatDataset([bitext.tgt, missing])
-        self.src_sizes = np.concatenate([bitext.src_sizes, monolingual.src_sizes])
-        self.tgt_sizes = np.concatenate([bitext.tgt_sizes, np.ones_like(monolingual.src_sizes)])
-        self.sizes = np.stack([self.src_sizes, self.tgt_sizes], axis=1)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose an epoch's sentences; it depends on nothing else, so that a run can resume."""
@@ -54,7 +56,7 @@ class MixedPairs(LanguagePairDataset):
         first = (self.epoch - 1) * self.each
         chosen = self.order[np.arange(first, first + self.each) % len(self.order)]
         mixed = np.random.permutation(np.concatenate([np.arange(self.pairs), self.pairs + chosen]))
-        found: NDArray[np.int64] = mixed[np.argsort(self.src_sizes[mixed], kind="stable")]
+        found: NDArray[np.int64] = mixed[np.argsort(self.dataset.src_sizes[mixed], kind="stable")]
         return found
 
 

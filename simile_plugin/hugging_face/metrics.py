@@ -57,8 +57,6 @@ def metrics_of(total: dict[str, Any]) -> dict[str, float]:
     found = {name: value for name, (value, _) in weighted_means(total).items()}
     if not total["similarity"]:
         found = {k: v for k, v in found.items() if k not in ("sim", "simile", "cost_simile")}
-    if not total["mix_share"]:  # no mix that is normalised
-        found.pop("mix_share")
     found["ppl"] = 2 ** min(found["nll_loss"], 1000.0)
     for name, (counts, _, of, _) in CORPUS_METRICS.items():
         if total[counts].any() or counts != "chrf_stats":  # only a validation counts for chrF

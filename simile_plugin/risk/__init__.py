@@ -13,7 +13,7 @@ from simile_plugin.risk.logit_kernels import triton_works
 from simile_plugin.risk.objective import Objective
 from simile_plugin.risk.risk_set import RiskSet, layout, teacher_forcing_input
 from simile_plugin.risk.run_watch import RunWatch
-from simile_plugin.risk.settings import REMOVED, RiskSettings, check_settings
+from simile_plugin.risk.settings import RiskSettings, check_settings
 from simile_plugin.risk.temporary_changes import (
     attention_without_plans,
     evaluation_mode,
@@ -35,7 +35,6 @@ __all__ = [
     "CORPUS_METRICS",
     "LENGTH_SUMS",
     "PHASES",
-    "REMOVED",
     "SENTENCE_MEANS",
     "LengthControl",
     "ListReward",

@@ -15,7 +15,6 @@ from simile_plugin.files import InputError, flag_name
 from simile_plugin.reward import FirstLook, ListScores, Reward, Scorer, signature
 from simile_plugin.risk.control_rewards import MODEL, NOISE, SHUFFLED, exchange, noise, read_control
 from simile_plugin.risk.length_control import relative_length
-from simile_plugin.risk.normalised_mix import normalised_mix
 from simile_plugin.risk.risk_set import RiskSet
 from simile_plugin.risk.settings import RiskSettings
 
@@ -34,14 +33,12 @@ class Judged:
         scores: their SIMILE and BLEU, (B, 1 + N).
         reward: (B, 1 + N), what is trained on; of ``--reward model``, BLEU until it is scored.
         lengths: (B, 1 + N), see :func:`relative_length`.
-        mix_share: (B,) the first part's weight in a mix, where it is normalised.
     """
 
     hyps: list[list[str]]
     scores: ListScores
     reward: Tensor
     lengths: Tensor
-    mix_share: Tensor | None = None
 
 
 class ListReward:
@@ -58,7 +55,7 @@ class ListReward:
 
     def __init__(self, settings: RiskSettings, seed: int) -> None:
         self.control, spec = read_control(settings.reward)
-        self.seed, self.normalise = seed, settings.risk_normalise
+        self.seed = seed
         reward, encoder = Reward(spec), None
         if settings.simile_encoder:
             encoder = load_encoder(settings.simile_encoder)
@@ -95,12 +92,6 @@ class ListReward:
         with torch.autocast(device.type, enabled=False):
             members = torch.from_numpy(risk_set.on_host[1])
             reward, scores = self.scorer.values_and_scores(hyps, members, sources, device)
-            mix_share = None
-            weights = self.scorer.reward.weights
-            if self.normalise != "none" and len(weights) > 1:
-                mask = risk_set.mask.to(scores.bleu.device)
-                parts = self.scorer.reward.parts(scores)
-                reward, mix_share = normalised_mix(parts, weights, mask, self.normalise)
             if self.control == NOISE:
                 reward = to_device(noise(hyps, self.seed), device)
             elif self.control == SHUFFLED:
@@ -109,7 +100,7 @@ class ListReward:
             self.look(hyps, scores)
             words = scores.bleu_stats
             lengths = relative_length(words[..., 0], words[:, 0, 1])
-            return Judged(hyps, scores, reward, lengths, mix_share)
+            return Judged(hyps, scores, reward, lengths)
 
     def optimised(self, settings: Any, kind: type) -> dict[str, str]:
         """Return what is optimised, by flag: the same on all ranks, and in a run that is resumed.

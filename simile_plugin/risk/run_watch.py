@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from simile_plugin.files import InputError
 
@@ -50,8 +50,39 @@ UNTRAINED_ADVICE = (
 LEAST_UPDATES, LEAST_VALIDATIONS = 50, 2
 
 
-# Metrics of a validation that are judged.
-WATCHED = ("cost", "length_ratio", "bleu", "repetition")
+class Validation(NamedTuple):
+    """The metrics of a validation that are judged.
+
+    Attributes:
+        cost: expected cost of the trained reward, 0 to 1.
+        length_ratio: words of the best candidates over words of the references.
+        bleu: of the best candidates, 0 to 100.
+        repetition: share of the bigrams of one of them that it has said before, their mean.
+    """
+
+    cost: float
+    length_ratio: float
+    bleu: float
+    repetition: float
+
+    def longer_or_shorter(self, first: Validation, band: float) -> bool:
+        """Return whether the length ratio is beyond the first one and 1 by more than a factor."""
+        shortest, longest = min(1.0, first.length_ratio), max(1.0, first.length_ratio)
+        return not shortest / band <= self.length_ratio <= band * longest
+
+    def excess_repetition(self, first: Validation) -> tuple[float, float]:
+        """Return how much more is repeated than in the first one, and what that is measured by.
+
+        A text k times as long repeats a k times larger share of its bigrams.
+        """
+        longer = self.length_ratio / first.length_ratio if first.length_ratio else 1.0
+        usual = first.repetition * max(1.0, longer)
+        return self.repetition - usual, usual
+
+    def repeats(self, first: Validation) -> bool:
+        """Return whether repetition shows that the reward is gamed."""
+        more, usual = self.excess_repetition(first)
+        return more > REPETITION_SIGN * usual and more > REPETITION_FLOOR
 
 
 @dataclass
@@ -59,7 +90,7 @@ class RunWatch:
     """What a run's updates and validations said.
 
     Attributes:
-        first: cost, length ratio, BLEU and repetition of the run's first validation.
+        first: the run's first validation.
         seen: validations after it.
         outside: validations in a row that would end the run, see :meth:`see`.
         nonfinite: updates in a row that were skipped.
@@ -69,7 +100,7 @@ class RunWatch:
         error: what is raised.
     """
 
-    first: list[float] | None = None
+    first: Validation | None = None
     seen: int = 0
     outside: int = 0
     nonfinite: int = 0
@@ -81,12 +112,13 @@ class RunWatch:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"first": self.first, "outside": self.outside, "seen": self.seen}
+        first = None if self.first is None else list(self.first)
+        return {"first": first, "outside": self.outside, "seen": self.seen}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state`."""
-        self.first, self.outside = state["first"], int(state["outside"])
-        self.seen = int(state.get("seen", LEAST_VALIDATIONS))  # version 0.1.0 did not count
+        self.first = None if state["first"] is None else Validation(*state["first"])
+        self.outside, self.seen = int(state["outside"]), int(state["seen"])
 
     def check_goes_on(self, band: float) -> None:
         """Raise ``error`` for a run, started again, that was stopped because it was gamed."""
@@ -123,28 +155,20 @@ class RunWatch:
         Args:
             trained: mean cost of training sentences so far; None is not known, or of no weight.
         """
-        seen = [metrics.get(prefix + name, math.nan) for name in WATCHED]
-        numbers = [math.nan if value is None else float(value) for value in seen]
-        if all(map(math.isfinite, numbers)):
-            cost, length_ratio, bleu, repetition = numbers
-            known = trained is not None and trained < KNOWN_BY_HEART * cost
-            if known and not self.known and updates >= LEAST_UPDATES:
-                self.known = True
-                logger.warning(
-                    f"candidates for training sentences cost {trained:.2f}, those of validation "
-                    f"{cost:.2f}: {KNOWN_ADVICE}"
-                )
-            self.see(cost, length_ratio, bleu, repetition, band, updates)
+        seen = [metrics.get(prefix + name, math.nan) for name in Validation._fields]
+        validation = Validation(*(math.nan if value is None else float(value) for value in seen))
+        if not all(map(math.isfinite, validation)):
+            return
+        by_heart = trained is not None and trained < KNOWN_BY_HEART * validation.cost
+        if by_heart and not self.known and updates >= LEAST_UPDATES:
+            self.known = True
+            logger.warning(
+                f"candidates for training sentences cost {trained:.2f}, those of validation "
+                f"{validation.cost:.2f}: {KNOWN_ADVICE}"
+            )
+        self.see(validation, band, updates)
 
-    def see(
-        self,
-        cost: float,
-        length_ratio: float,
-        bleu: float,
-        repetition: float,
-        band: float,
-        updates: int = LEAST_UPDATES,
-    ) -> None:
+    def see(self, validation: Validation, band: float, updates: int = LEAST_UPDATES) -> None:
         """Judge a validation: does the trained cost fall while BLEU falls and lengths leave?
 
         Nothing is said before ``LEAST_UPDATES`` and ``LEAST_VALIDATIONS``, nor where BLEU is not
@@ -155,44 +179,31 @@ class RunWatch:
         doubled.
 
         Args:
-            cost: expected cost of the trained reward, 0 to 1.
-            length_ratio: words of the best candidates over words of the references.
-            bleu: of the best candidates, 0 to 100.
-            repetition: share of the bigrams of one of them that it has said before, their mean.
             band: ``--risk-length-band``; 0 never ends a run.
             updates: that the run has made.
         """
-        if self.first is None:
-            self.first = [cost, length_ratio, bleu, repetition]
-            if bleu < LEAST_BLEU and length_ratio > 0 and not updates:
-                logger.warning(f"BLEU is {bleu:.2f} before the first update: {UNTRAINED_ADVICE}")
+        first = self.first
+        if first is None:
+            self._begin(validation, updates)
             return
         self.seen += 1
-        first_cost, first_ratio, first_bleu, *others = self.first
-        first_repetition = others[0] if others else repetition  # a run of version 0.1.0 goes on
-        length = _leaves(length_ratio, first_ratio, 1 + LENGTH_SIGN)
-        # Of a text that is longer by a factor, as much larger a share repeats.
-        usual = first_repetition * max(1.0, length_ratio / first_ratio if first_ratio else 1.0)
-        more = repetition - usual
-        repeats = more > REPETITION_SIGN * usual and more > REPETITION_FLOOR
         early = updates < LEAST_UPDATES or self.seen < LEAST_VALIDATIONS
-        if early or bleu >= first_bleu:
+        worse = not early and validation.bleu < first.bleu
+        if worse and validation.cost > first.cost:
+            logger.warning(
+                f"cost rose from {first.cost:.4f} to {validation.cost:.4f}: {RISE_ADVICE}"
+            )
+        signs = _signs(validation, first)
+        if not worse or validation.cost >= first.cost or not signs:
             self.outside = 0
             return
-        if cost > first_cost:
-            logger.warning(f"cost rose from {first_cost:.4f} to {cost:.4f}: {RISE_ADVICE}")
-        if cost >= first_cost or not (length or repeats):
-            self.outside = 0
-            return
-        signs = [f"the length ratio went from {first_ratio:.3f} to {length_ratio:.3f}"] * length
-        signs += [f"repeated bigrams from {first_repetition:.2%} to {repetition:.2%}"] * repeats
         change = (
-            f"cost fell from {first_cost:.4f} to {cost:.4f}, but {' and '.join(signs)}, and BLEU "
-            f"fell from {first_bleu:.2f} to {bleu:.2f}"
+            f"cost fell from {first.cost:.4f} to {validation.cost:.4f}, but {' and '.join(signs)}, "
+            f"and BLEU fell from {first.bleu:.2f} to {validation.bleu:.2f}"
         )
-        far = bool(band) and _leaves(length_ratio, first_ratio, band)
-        far = far or (repeats and more > usual)
-        if not far or not band:
+        more, usual = validation.excess_repetition(first)
+        doubled = validation.repeats(first) and more > usual
+        if not band or not (doubled or validation.longer_or_shorter(first, band)):
             self.outside = 0
             logger.warning(f"{change}: the reward may be gamed; {CONTROL_ADVICE}")
             return
@@ -202,7 +213,21 @@ class RunWatch:
         else:
             self.stop = f"{change}: {self.advice}; --risk-length-band 0 never stops"
 
+    def _begin(self, validation: Validation, updates: int) -> None:
+        self.first = validation
+        if validation.bleu < LEAST_BLEU and validation.length_ratio > 0 and not updates:
+            logger.warning(
+                f"BLEU is {validation.bleu:.2f} before the first update: {UNTRAINED_ADVICE}"
+            )
 
-def _leaves(ratio: float, first: float, band: float) -> bool:
-    """Return whether a ratio of lengths is beyond the first one and 1 by more than a factor."""
-    return not min(1.0, first) / band <= ratio <= band * max(1.0, first)
+
+def _signs(validation: Validation, first: Validation) -> list[str]:
+    """Return the changes since the first validation that a gamed reward shows, in words."""
+    signs = []
+    if validation.longer_or_shorter(first, 1 + LENGTH_SIGN):
+        signs.append(
+            f"the length ratio went from {first.length_ratio:.3f} to {validation.length_ratio:.3f}"
+        )
+    if validation.repeats(first):
+        signs.append(f"repeated bigrams from {first.repetition:.2%} to {validation.repetition:.2%}")
+    return signs

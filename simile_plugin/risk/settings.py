@@ -42,16 +42,6 @@ class RiskSettings:
         default=0.25,
         metadata={"range": AT_LEAST_0, "help": "exponent of SIMILE's length penalty (paper: 0.25)"},
     )
-    risk_normalise: str = field(
-        default="none",
-        metadata={
-            "choices": ["none", "list", "batch"],
-            "help": "give the parts of a mix the same spread: list: within each list, batch: on "
-            "average over the batch's lists (mean absolute deviation, counted as 0.01 where it is "
-            "less); the log has the first part's weight as mix_share. A single reward stays as it "
-            "is",
-        },
-    )
     mle_weight: float = field(
         default=0.3,
         metadata={
@@ -171,22 +161,6 @@ class RiskSettings:
             "bigrams: the reward is being gamed (0: never)",
         },
     )
-
-
-# Settings of version 0.1.0 that are gone, and the values that changed nothing. Checkpoints still
-# have them.
-REMOVED: dict[str, Any] = {
-    "risk_credit": "sentence",
-    "risk_diverse_groups": 1,
-    "risk_diverse_strength": 0.5,
-    "risk_standardised": False,
-    "risk_generation_dtype": "model",
-    "risk_sampling_topk": -1,
-    "risk_sampling_topp": -1.0,
-    "risk_dump": None,
-    "risk_objective": "mrt",
-    "risk_kl_weight": 0.04,
-}
 
 
 def check_settings(settings: Any) -> None:

@@ -31,7 +31,6 @@ SENTENCE_MEANS = (
     "nonfinite",
     "empty",
     "repetition",
-    "mix_share",
 )
 PHASES = ("generation", "text", "reward", "scoring", "backward")
 
@@ -123,8 +122,6 @@ def sums_over_sentences(
         "words": (words[:, 0, 1] * members.any(-1)).sum(),
         "repetition": repetition([split_words(row[1]) for row in hyps]),
     }
-    if judged.mix_share is not None:
-        sums["mix_share"] = judged.mix_share.sum()
     if scores.simile is not None and scores.sim is not None:
         simile, sim = scores.simile.to(device), scores.sim.to(device)
         sums["cost_simile"] = (there * (expected_cost(q, 1 - simile) + worst)).sum()

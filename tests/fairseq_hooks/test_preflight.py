@@ -219,7 +219,7 @@ def test_parameters_that_do_not_fit(torch_says: str, line: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-SEEN = [0.5, 1.0, 30.0, 0.01]
+SEEN = (0.5, 1.0, 30.0, 0.01)
 
 
 def resumed(
@@ -235,8 +235,9 @@ def resumed(
         "metric": "loss",
         "patience": [0.25, 3],
         "length_control": held.state(),
-        "first": SEEN,
+        "first": [*SEEN],
         "outside": 1,
+        "seen": 2,
     }
     state = {checkpoints.RECORD: record, "best": 0.25, "train_iterator": {"iterations_in_epoch": 3}}
     given = before | {f"--{name.replace('_', '-')}": flags[name] for name in flags}

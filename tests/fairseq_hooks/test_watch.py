@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
 from fairseq_cli import train as fairseq_train
 
 from simile_plugin.fairseq_hooks import watch as watching
@@ -15,13 +16,15 @@ from simile_plugin.fairseq_hooks import watch as watching
 
 def new_trainer() -> Any:
     criterion = SimpleNamespace(length_band=1.5)
-    trainer = SimpleNamespace(get_num_updates=lambda: 7, get_criterion=lambda: criterion)
+    trainer = SimpleNamespace(
+        get_num_updates=lambda: 7, get_criterion=lambda: criterion, task=FairseqTask(None)
+    )
     watching.begin(lambda trainer: None, trainer)
     return trainer
 
 
 def run_epoch(trainer: Any, patience: int = 0, stop: str = "") -> Any:
-    """An epoch in which the watch finds `stop`; what fairseq's should_stop_early would answer."""
+    """An epoch in which the watch finds `stop`; what fairseq's validate_and_save answers."""
     cfg = SimpleNamespace(
         criterion=SimpleNamespace(_name="simile_risk"),
         checkpoint=SimpleNamespace(patience=patience),
@@ -31,16 +34,38 @@ def run_epoch(trainer: Any, patience: int = 0, stop: str = "") -> Any:
 
     def train(*_: Any) -> bool:
         trainer.simile_watch.stop = stop
-        return watching.stop_if_told(lambda *_: False, cfg, 1.0)
+        losses, stops = watching.stop_if_told(lambda *_: ([1.0], False), cfg, trainer, None, None)
+        assert losses == [1.0] and (stops or not stop)
+        return stops
 
     return watching.train_watched(train, cfg, trainer, None, None)
 
 
-def test_a_run_that_was_stopped_stops_no_later_one() -> None:
+def test_a_run_that_was_stopped_is_saved_and_stops_no_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saved: list[Any] = []
+    monkeypatch.setattr(checkpoint_utils, "save_checkpoint", lambda *args: saved.append(args[-1]))
     with pytest.raises(watching.Diverged, match="training stopped: cost fell"):
         run_epoch(new_trainer(), stop="cost fell")
-    assert run_epoch(new_trainer()) is False
-    assert watching.stop_if_told(lambda *_: False, None, 1.0) is False  # no run at all
+    assert saved == [1.0]
+    assert run_epoch(new_trainer()) is False and len(saved) == 1
+
+
+def test_no_step_is_taken_by_a_gradient_that_was_not_finite() -> None:
+    trainer, steps = new_trainer(), list[str]()
+    optimizer = SimpleNamespace(step=lambda: steps.append("step"), _multiply_factor=math.nan)
+    for nonfinite, wanted in ((0, ["step"]), (1, ["step"]), (0, ["step", "step"])):
+        watching.watch_of(trainer).nonfinite = nonfinite
+        trainer.task.optimizer_step(optimizer, model=None, update_num=7)
+        assert steps == wanted
+    assert optimizer._multiply_factor == 1.0  # of --bf16, which a step would have reset
+    # A later trainer of the same task heeds its own watch.
+    watching.watch_of(trainer).nonfinite = 1
+    later = SimpleNamespace(task=trainer.task)
+    watching.begin(lambda trainer: None, later)
+    later.task.optimizer_step(optimizer, model=None, update_num=0)
+    assert len(steps) == 3
 
 
 @pytest.mark.parametrize(
@@ -90,7 +115,7 @@ def test_the_first_validation_set_is_judged() -> None:
     for found, tracking_best, first in (
         (stats, False, None),  # another set
         (stats | {"cost": math.nan}, True, None),
-        (stats, True, [0.5, 1.1, 30.0, 0.02]),
+        (stats, True, (0.5, 1.1, 30.0, 0.02)),
     ):
         assert watching.judge_validation(lambda *_, s=found: s, cfg, trainer, {}, tracking_best)
         assert watching.watch_of(trainer).first == first

@@ -12,9 +12,7 @@ import torch
 from fairseq import utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from omegaconf import OmegaConf
 
-from simile_plugin.fairseq_hooks.checkpoints import without_removed_flags
 from simile_plugin.fairseq_training.criterion import SimileRiskCriterion
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.files import InputError
@@ -416,13 +414,3 @@ def test_the_tag_of_a_source_is_no_text(make_criterion, task):
     ]
     task.langs = ["xx", "en", "de"]
     assert make_criterion().translator.source_text.strings(sources) == [untagged, untagged]
-
-
-def test_checkpoints_with_flags_that_are_gone_are_read(caplog):
-    saved = {"_name": "simile_risk", "reward": "bleu", "risk_credit": "token"}
-    saved |= {"risk_diverse_groups": 1, "risk_dump": None, "risk_sampling_topk": -1}
-    state = {"cfg": OmegaConf.create({"criterion": saved})}
-    OmegaConf.set_struct(state["cfg"], True)
-    found = without_removed_flags(state, "last.pt")["cfg"]["criterion"]
-    assert set(found) == {"_name", "reward"}
-    assert caplog.messages == ["last.pt was trained with --risk-credit, which is gone: ignored"]

@@ -95,7 +95,8 @@ def test_an_epoch_has_the_bitext_and_its_share_of_the_others(task):
         mixed.set_epoch(epoch)
         with data_utils.numpy_seed(epoch):
             order = mixed.ordered_indices()
-        assert mixed.src_sizes[order].tolist() == sorted(mixed.src_sizes[order])
+        sizes = mixed.dataset.src_sizes[order].tolist()
+        assert sizes == sorted(sizes)
         assert sorted(order[order < 20]) == [*range(20)]
         epochs.append(sorted(order[order >= 20]))
     first, second, third = epochs

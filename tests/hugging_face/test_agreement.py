@@ -35,7 +35,6 @@ class Table(torch.nn.Module):
     "flags",
     [
         {"reward": "half"},
-        {"reward": "half", "risk_normalise": "batch"},
         {"risk_score": "mean", "risk_alpha": 2.0, "mle_weight": 0.6},
         {"risk_include_reference": True, "label_smoothing": 0.0, "risk_cost_scale": 3.0},
         {"risk_keep_duplicates": True, "mle_weight": 0.0},

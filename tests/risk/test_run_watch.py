@@ -6,6 +6,7 @@ import pytest
 
 from simile_plugin.files import InputError
 from simile_plugin.risk import RunWatch
+from simile_plugin.risk.run_watch import Validation
 
 
 def seen(
@@ -18,7 +19,8 @@ def seen(
     watch = RunWatch()
     for number, (cost, ratio, *repetition) in enumerate(validations):
         score = bleu[min(number, len(bleu) - 1)]
-        watch.see(cost, ratio, score, repetition[0] if repetition else 0.02, band)
+        validation = Validation(cost, ratio, score, repetition[0] if repetition else 0.02)
+        watch.see(validation, band)
     return watch
 
 
@@ -57,7 +59,7 @@ def test_the_first_sign_is_a_warning_and_the_second_has_advice(
     ]
     after = RunWatch()
     after.restore(watch.state())  # a resumed run goes on from what it saw
-    after.see(0.4, 1.6, 20, 0.02, band=1.5)
+    after.see(Validation(0.4, 1.6, 20, 0.02), band=1.5)
     assert "--mle-weight" in after.stop and not watch.stop
 
 
@@ -82,18 +84,11 @@ def test_signs_of_gaming_are_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watch = seen(first, second, second, second, bleu=(30, 31))
-    watch.see(second[0], second[1], 20, second[2], band=1.5, updates=49)
+    watch.see(Validation(second[0], second[1], 20, second[2]), band=1.5, updates=49)
     assert watch.stop == "" and not caplog.messages  # better, or too early to say
     watch = seen(first, second, second, bleu=(30, 29))
     assert watch.stop == ""
     assert (sign is None and not caplog.messages) or (sign and sign in caplog.messages[0])
-
-
-def test_the_first_validation_of_an_older_checkpoint_has_no_repetition() -> None:
-    watch = RunWatch()
-    watch.restore({"first": [0.5, 1.0, 30.0], "outside": 0})
-    watch.see(0.4, 1.0, 29.0, 0.5, band=1.5)
-    assert watch.outside == 0
 
 
 def test_sentences_known_by_heart_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,9 +1,7 @@
 """Trainings that are killed, or meet a full disk or a damaged file, by fairseq's own command."""
 
 import re
-import shutil
 import signal
-from pathlib import Path
 
 import pytest
 import torch
@@ -258,22 +256,6 @@ def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Training
     assert state["extra_state"][checkpoints.RECORD]["outside"] == 2
     status, log = short(trainings, "gamed", more)
     assert status == 1 and "this run was stopped: the reward is" in errors(trainings, log)[-1]
-
-
-def test_a_run_of_the_first_version_goes_on(trainings: Trainings) -> None:
-    formats = Path(__file__).parents[1] / "fixtures" / "formats-1"
-    run = trainings.folder / "first-version"
-    run.mkdir()
-    shutil.copy(formats / "risk_checkpoint.pt", run / "checkpoint_last.pt")
-    heads = "--encoder-attention-heads 1 --decoder-attention-heads 1"
-    parts = ("encoder-embed", "encoder-ffn-embed", "decoder-embed", "decoder-ffn-embed")
-    small = " ".join(f"--{part}-dim 4" for part in parts)
-    flags = f"{RISK} {small} {heads} --simile-encoder {formats / 'encoder'} --save-dir {run.name}"
-    flags = flags.replace("bin -s", f"{formats / 'bin'} -s", 1)
-    assert trainings.run(Job(f"{flags} --max-update 4", "first-version.log")) == [0]
-    log = read(trainings, "first-version.log")
-    assert "Loaded checkpoint first-version/checkpoint_last.pt (epoch 1 @ 3 updates)" in log
-    assert "it goes on with" not in log  # nothing of the objective has changed
 
 
 def test_the_start_is_the_best_until_a_validation_is_better(trainings: Trainings) -> None:
