@@ -152,10 +152,37 @@ def test_a_ring_imports_itself_and_the_rings_within() -> None:
 
 
 def imports_at_once(module: str, source: str) -> set[str]:
-    """Modules of ours that `source` imports when it is imported itself."""
-    now = [node for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    """Modules of ours that `source` imports when it is imported itself, or for a type checker."""
+    statements: list[ast.stmt] = []
+    for node in ast.parse(source).body:
+        only_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        statements += node.body if isinstance(node, ast.If) and only_types else [node]
+    now = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
     names = imports_of(ast.unparse(ast.Module(list[ast.stmt](now), [])), module)
     return {name for name in names if name in IMPORTS and name != module}
+
+
+def test_imports_for_a_type_checker_are_seen() -> None:
+    source = "if TYPE_CHECKING:\n    from .format import a\ndef f():\n    from .kinds import b"
+    module = f"{PACKAGE}.encoder.models"
+    assert imports_at_once(module, source) == {f"{PACKAGE}.encoder.format"}
+
+
+def modules_by_string(source: str) -> set[str]:
+    """Modules of ours that `source` names in a string: an import that no test sees."""
+    strings = [n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant)]
+    return {s for s in strings if isinstance(s, str) and s in IMPORTS and "." in s}
+
+
+def test_no_module_is_imported_by_a_string() -> None:
+    named = {
+        module_of(path): names
+        for path in SOURCES
+        if path.is_relative_to(ROOT / PACKAGE)
+        if (names := modules_by_string(path.read_text("utf-8")))
+    }
+    # doctor tries the room that an extra is for, and says whether that works
+    assert named == {f"{PACKAGE}.cli.doctor": {f"{PACKAGE}.hugging_face"}}
 
 
 def test_modules_import_each_other_in_no_circle() -> None:

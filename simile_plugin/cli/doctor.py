@@ -150,8 +150,9 @@ def check_fairseq() -> Check:
 
 def check_row_kernel() -> Check:
     """Check the compiled part of encoder training; without it training takes longer."""
-    kernel = importlib.import_module("simile_plugin.encoder_training.row_kernel")
-    if kernel.load_kernel() is None:
+    from simile_plugin.encoder_training import load_kernel
+
+    if load_kernel() is None:
         fix = "apt-get install gcc, then install simile-plugin again"
         return Check("row kernel", "none", "not compiled: encoders train more slowly", fix)
     return Check("row kernel", "ok", "compiled")

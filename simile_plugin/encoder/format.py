@@ -62,6 +62,7 @@ def save_encoder(
         for name, content in {**encoder.segmenter.files, **(extra_files or {})}.items():
             (target / name).write_bytes(content)
         if encoder.source is not None:
+            assert isinstance(encoder.source.encoder, Encoder)
             save_encoder(target / SOURCE, encoder.source.encoder)
             parts = {
                 name: part.cpu().contiguous() for name, part in encoder.source.tensors().items()

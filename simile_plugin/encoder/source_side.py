@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from string import punctuation
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,9 +24,6 @@ from simile_plugin.encoder.segmenter import Segmenter, Tokenizer
 from simile_plugin.encoder.tokens import MixedTokenizer
 from simile_plugin.encoder.unspaced import split_parts, split_words
 from simile_plugin.files import InputError
-
-if TYPE_CHECKING:
-    from simile_plugin.encoder.models import Encoder
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +38,20 @@ MOST_COPIES = 0.9  # however much the two languages share
 # A name of two words translates to itself, and a single word tells little of its language: copies
 # are certain from so many bigrams on, and so many characters of usual odds are added to each text.
 FEW_BIGRAMS, FEW_CHARACTERS = 2, 10
+
+
+class SourceEncoder(Protocol):
+    """What a source side asks of its encoder, see models.RewardEncoder."""
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits over all that decides the vectors."""
+
+    def embed_counted(self, sentences: Sequence[str]) -> Any:
+        """Return vectors (U, D) and lengths (U,) as attributes."""
+
+    def embed_text(self, sentences: Sequence[str]) -> Tensor:
+        """Return vectors (U, D)."""
 
 
 class SourceSide(nn.Module):
@@ -62,7 +73,7 @@ class SourceSide(nn.Module):
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: SourceEncoder,
         pieces: Segmenter,
         mean: Tensor,
         log_probs: Tensor,
@@ -152,7 +163,7 @@ def pieces_of(tokenizer: Tokenizer) -> Segmenter:
 
 
 def learn_source_side(
-    target: Tokenizer, source: Encoder, targets: Sequence[str], sources: Sequence[str]
+    target: Tokenizer, source: SourceEncoder, targets: Sequence[str], sources: Sequence[str]
 ) -> SourceSide:
     """Make a source side from bitext: lengths, copies, and the pieces of both languages.
 

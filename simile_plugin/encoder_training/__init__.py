@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simile_plugin.encoder_training.adam import DENSE_STEPS
     from simile_plugin.encoder_training.distillation import distil_encoder
     from simile_plugin.encoder_training.negatives import hardest_negatives, sharing_pairs
+    from simile_plugin.encoder_training.row_kernel import load_kernel
     from simile_plugin.encoder_training.run import train_encoder
     from simile_plugin.encoder_training.trainer import Trainer
 
@@ -50,6 +51,7 @@ __all__ = [
     "distil_encoder",
     "filter_pairs",
     "hardest_negatives",
+    "load_kernel",
     "open_binarized",
     "read_pairs",
     "segment_pairs",
@@ -60,5 +62,5 @@ __all__ = [
 ]
 
 __getattr__ = imported_later(
-    __name__, ("adam", "distillation", "negatives", "trainer", "run"), __all__
+    __name__, ("adam", "distillation", "negatives", "row_kernel", "trainer", "run"), __all__
 )

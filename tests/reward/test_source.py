@@ -31,7 +31,7 @@ def lists(bitext: Bitext) -> tuple[list[list[str]], list[str], list[str]]:
 def by_hand(encoder: Encoder, src: str, hyp: str, alpha: float) -> float:
     """The definition in the head of reward/source.py, one number after the other."""
     side = encoder.source
-    assert side is not None
+    assert side is not None and isinstance(side.encoder, Encoder)
     if not hyp:
         return 0.0
     s, h = encoder.embed_sources([src])[0], encoder.embed_text([hyp])[0]

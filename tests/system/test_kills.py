@@ -238,10 +238,11 @@ def test_a_run_that_is_gamed_is_stopped_after_its_checkpoint(trainings: Training
     # the validations at updates 0, 1, 2, ... see these costs, length ratios, BLEU and repetition
     setup = (
         "from simile_plugin.fairseq_hooks import watch\n"
+        "from simile_plugin.risk.run_watch import Validation\n"
         "see = watch.Watch.see\n"
         "fake = iter([(0.5, 0.9, 30, 0), (0.4, 2.0, 20, 0), (0.4, 1.0, 20, 0), "
         "(0.4, 1.6, 20, 0), (0.3, 1.7, 20, 0), (0.2, 2.0, 20, 0)])\n"
-        "watch.Watch.see = lambda self, *seen: see(self, *next(fake), seen[4], 50)\n"
+        "watch.Watch.see = lambda self, _, band, n: see(self, Validation(*next(fake)), band, 50)\n"
     )
     more = "--max-update 9 --save-interval-updates 1"
     status, log = short(trainings, "gamed", more, setup)
