@@ -323,7 +323,7 @@ def test_the_first_of_several_validation_sets_is_watched(make_trainer, monkeypat
     trainer.train()
     costs = [log["eval_news_cost"] for log in trainer.state.log_history if "eval_news_cost" in log]
     trainer.evaluate()  # after the training: not judged
-    assert [found[0] for found in seen] == costs and len(costs) == 3
+    assert [found[0].cost for found in seen] == costs and len(costs) == 3
 
 
 def test_metrics_of_ones_own_get_translations(make_trainer):
