@@ -146,10 +146,12 @@ def run(args: argparse.Namespace) -> int:
 
 def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> None:
     """Say so when much of the text is outside an encoder's vocabulary, judged by a sample."""
+    from simile_plugin.reward import UNKNOWN_LIMIT
+
     step = max(1, len(sentences) // SAMPLE)
     found = encoder.embed_counted(sentences[::step])
     unknown, tokens = int(found.unknown.sum()), int(found.tokens.sum())
-    if unknown > 0.05 * tokens:
+    if unknown > UNKNOWN_LIMIT * tokens:
         print(
             f"simile eval-encoder: warning: {name}: {unknown / tokens:.0%} of the tokens of "
             f"{len(found.unknown)} sentences are unknown to it and count as nothing; is it an "

@@ -68,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
     from simile_plugin.files import Progress, read_parallel
     from simile_plugin.reward import (
+        UNKNOWN_LIMIT,
         language_warning,
         learned_beside,
         load_learned,
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, options.tokenize)
     names = (path for path, _ in paths)
     marked = warn_of_text("score", zip(names, [refs, *outputs], strict=True), refs)
-    if scores.unknown_share > 0.05 and not marked:  # marks are unknown to any encoder
+    if scores.unknown_share > UNKNOWN_LIMIT and not marked:  # marks are unknown to any encoder
         print(
             f"simile score: warning: {scores.unknown_share:.0%} of the tokens "
             f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "

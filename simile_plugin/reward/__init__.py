@@ -35,6 +35,7 @@ from simile_plugin.reward.bleu import bleu_signature, check_tokenizer, corpus_bl
 from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_chrf
 from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
 from simile_plugin.reward.functions import CompletionReward
+from simile_plugin.reward.gaming_signs import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
 from simile_plugin.reward.language_warnings import language_warning
 from simile_plugin.reward.learned import (
     REWARD,
@@ -55,6 +56,7 @@ from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward
 from simile_plugin.reward.text_warnings import (
     GIVE_A_TOKENISER,
+    UNKNOWN_LIMIT,
     FirstLook,
     is_unspaced,
     tokenised_warning,
@@ -64,10 +66,14 @@ from simile_plugin.reward.words import repetition
 __all__ = [
     "FEATURES",
     "GIVE_A_TOKENISER",
+    "LENGTH_SIGN",
+    "REPETITION_FLOOR",
+    "REPETITION_SIGN",
     "REWARD",
     "SIMILE",
     "SIMILE_ALPHA",
     "UNKNOWN_HYP",
+    "UNKNOWN_LIMIT",
     "UNKNOWN_REF",
     "CompletionReward",
     "FirstLook",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from simile_plugin.files import InputError
+from simile_plugin.reward import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +34,6 @@ KNOWN_ADVICE = (
     "pairs that MLE training has not read (docs/how-to/choose-pairs.md)"
 )
 CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
-# What training on SIMILE alone showed, and training on BLEU did not: lengths 3 % beyond the start
-# and 1, and a quarter more repeated bigrams (at least half a percent of all, or it is chance).
-# The report's gaming section has the same numbers.
-LENGTH_SIGN, REPETITION_SIGN, REPETITION_FLOOR = 0.03, 0.25, 0.005
 # Cost of training sentences by that of validation. Trainings that gained had 0.93 and more (those
 # of Multi30k), those that gained nothing 0.76 (Tatoeba) and 0.65 (MAFAND).
 KNOWN_BY_HEART = 0.85

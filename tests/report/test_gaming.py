@@ -3,7 +3,6 @@
 import pytest
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.report.questions import gaming
 from simile_plugin.report.questions.gaming import (
     faults,
     in_wrong_language,
@@ -89,10 +88,3 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     warning = next(text for text in system_warnings(signs, "MLE") if text.startswith("gamed: SIM"))
     assert " and SIMILE is " in warning and warning.endswith("around MLE")
     assert "MLE's, but length and repetition outside" in warning
-
-
-def test_the_training_watches_for_the_same() -> None:
-    from simile_plugin.risk import run_watch as watch
-
-    same = (gaming.LENGTH_BAND, gaming.REPETITION_BAND, gaming.REPETITION_FLOOR)
-    assert same == (watch.LENGTH_SIGN, watch.REPETITION_SIGN, watch.REPETITION_FLOOR)

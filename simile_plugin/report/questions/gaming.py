@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from simile_plugin.reward import ListScores, Scorer
 
 BLEU_BAND = 1.0  # points below the baseline
-LENGTH_BAND = 0.03  # of the length ratio, beyond the baseline's and 1, as the training's watch
-REPETITION_BAND = 0.25  # of the baseline's share of repeated bigrams
-REPETITION_FLOOR = 0.005  # a difference below this is chance
 COPY_BAND = 0.01  # untranslated sentences above the baseline
 COPIED_RUN = 4
 LOOPS = 3  # times in a row
@@ -46,12 +43,6 @@ LONGEST_LOOP = 4
 STRANGER = 50  # percentile of chrF against other sentences' references
 LEAST_WORDS = 4
 SHOWN = 10  # sentences of a fault
-BAND = (
-    f"BLEU at most {BLEU_BAND:g} point below the first --baseline; length ratio at most "
-    f"{LENGTH_BAND:.0%} below the smaller or above the larger of the baseline's and 1; "
-    f"repeated bigrams at most {REPETITION_BAND:.0%} more than the baseline's; untranslated "
-    f"sentences at most {COPY_BAND:.0%} above its"
-)
 FAULTS = {
     "empty": "no word, where the reference has one",
     "copied": f"{COPIED_RUN} words in a row (or all of fewer) are the source's and not the "
@@ -77,7 +68,11 @@ def ask(inputs: Inputs) -> Answer:
         notes.append("untranslated sentences are not counted: give --src")
     if scorer.encoder is None:
         notes.append("the reward of the outputs is not known: give --encoder")
-    data: Data = {"systems": signs, "warnings": system_warnings(signs, baseline), "band": BAND}
+    data: Data = {
+        "systems": signs,
+        "warnings": system_warnings(signs, baseline),
+        "band": band_told(),
+    }
     data |= {"notes": notes, "rules": FAULTS}
     data["signatures"] = {"BLEU and the tokens": behind.pop("BLEU"), **behind}
     return answer_gaming(data, _passages(inputs, signs))
@@ -248,14 +243,28 @@ def repeated_share(sentences: Sequence[Sequence[str]]) -> float:
 # --- signs: one is outside its band while the reward is above the baseline's ---
 
 
+def band_told() -> str:
+    """Say how far each sign may be from the baseline's."""
+    from simile_plugin.reward import LENGTH_SIGN, REPETITION_SIGN
+
+    return (
+        f"BLEU at most {BLEU_BAND:g} point below the first --baseline; length ratio at most "
+        f"{LENGTH_SIGN:.0%} below the smaller or above the larger of the baseline's and 1; "
+        f"repeated bigrams at most {REPETITION_SIGN:.0%} more than the baseline's; untranslated "
+        f"sentences at most {COPY_BAND:.0%} above its"
+    )
+
+
 def signs_outside(signs: Signs, start: Signs) -> list[str]:
-    """Name what has left its band, see BAND."""
+    """Name what has left its band, see `band_told`."""
+    from simile_plugin.reward import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
+
     outside = ["BLEU"] if signs["bleu"] < start["bleu"] - BLEU_BAND else []
     low, high = (pick(start["length_ratio"], 1.0) for pick in (min, max))
-    if not low / (1 + LENGTH_BAND) <= signs["length_ratio"] <= high * (1 + LENGTH_BAND):
+    if not low / (1 + LENGTH_SIGN) <= signs["length_ratio"] <= high * (1 + LENGTH_SIGN):
         outside.append("length")
     more = signs["repeated"] - start["repeated"]
-    if more > REPETITION_FLOOR and more > REPETITION_BAND * start["repeated"]:
+    if more > REPETITION_FLOOR and more > REPETITION_SIGN * start["repeated"]:
         outside.append("repetition")
     if signs["copied"] is not None and signs["copied"] > start["copied"] + COPY_BAND:
         outside.append("copies")

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
 MARKS = ("‡", "†")  # better than the first baseline, than the second
-UNKNOWN_LIMIT = 0.05
 MOST_BARS = 30  # more rows than these are a table, not a picture
 MOST_NAMES = 6  # in a sentence
 SAME = 0.005  # differences below this are shown as 0.00
@@ -76,6 +75,8 @@ FEW_SENTENCES = 30  # below them p < 0.002 comes three times as often as it shou
 
 
 def _warnings(data: Data) -> list[str]:
+    from simile_plugin.reward import UNKNOWN_LIMIT
+
     warnings = []
     if data["tokenised"]:  # mostly all files are, or one is that should not be
         warnings.append(data["tokenised"][0])
