@@ -108,6 +108,21 @@ def test_links_lead_somewhere(page):
     assert dead == []
 
 
+@pytest.mark.parametrize("page", TEXTS, ids=name_of)
+def test_a_file_and_a_test_that_a_page_names_is_there(page):
+    code = re.findall(r"`([^`\n]+)`", page.read_text("utf-8"))
+    named = [each for each in code if re.match(r"(recipes|tests|simile_plugin|docs)/\S+$", each)]
+    lost = []
+    for file, _, test in (each.partition("::") for each in named):
+        found = sorted(ROOT.glob(file.rstrip("/")))
+        if not found or f"def {test}(" not in (found[0].read_text("utf-8") if test else "def ("):
+            lost.append(f"{file} {test}")
+    assert lost == []
+    tests = {each for each in code if re.fullmatch(r"test_\w+", each)}
+    written = "\n".join(path.read_text("utf-8") for path in ROOT.glob("tests/**/test_*.py"))
+    assert {test for test in tests if f"def {test}(" not in written} == set()
+
+
 def terms() -> dict[str, str]:
     """Return the terms of the glossary that have to be linked, and their anchors.
 
