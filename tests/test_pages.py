@@ -4,13 +4,18 @@ README.md, CONTRIBUTING.md and the recipes' pages are held to the same sentences
 gallery is captions of pictures.
 """
 
+import argparse
+import functools
 import re
 import runpy
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from simile_plugin.cli import COMMANDS, LESS_USED
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -173,6 +178,31 @@ def test_the_page_of_flags_is_current():
     # Two defaults by hand: of the criterion, and of the commands.
     assert "\n| `--risk-alpha` | `1` | `0.3` |" in page
     assert "\n| `--risk-length-control` | `1` | `1` |" in page
+
+
+def test_a_simile_command_takes_the_flags_that_a_page_gives_it():
+    wrong = []
+    for page in TEXTS:
+        text = re.sub(r"\\\n\s*", "", page.read_text("utf-8"))
+        for name, rest in re.findall(r"\bsimile ([a-z]+(?:-[a-z]+)*)((?: [^`|#\n]+)?)", text):
+            if name in (*COMMANDS, *LESS_USED):
+                given = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", rest))
+                wrong += [(page.name, name, flag) for flag in given - flags_of(name)]
+    assert wrong == []
+
+
+@functools.cache
+def flags_of(name):
+    """Return the flags of a command, those of its subcommands included."""
+    parser = argparse.ArgumentParser()
+    import_module(f"simile_plugin.cli.{name.replace('-', '_')}").add_arguments(parser)
+    parsers, found = [parser], {"--help"}
+    for each in parsers:
+        for action in each._actions:
+            found.update(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+    return found
 
 
 @pytest.mark.parametrize(
