@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simile_plugin import significance
 from simile_plugin.files import InputError
-from simile_plugin.report.answer import Data
-from simile_plugin.report.inputs.choices import PairedTest, choose_baselines
+from simile_plugin.report.inputs.choices import LEVEL, PairedTest, choose_baselines
 from simile_plugin.report.inputs.systems import System
-from simile_plugin.significance import Floats, SentenceStatistics
+from simile_plugin.significance import Floats, Interval, SentenceStatistics
 
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores, Scorer
@@ -25,30 +24,139 @@ CHANCE = 50.0  # percent of pairs that a coin orders as people do
 Numbers = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
 
+@dataclass(frozen=True)
+class References:
+    """The references of a test set, and the name of their file for the reader."""
+
+    name: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SameLength:
+    """A difference from a baseline, had the outputs its length; see `at_the_others_length`."""
+
+    difference: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A system against a baseline in one metric, in percent.
+
+    Attributes:
+        p_value: share of the resamples on the other side, of this test by itself.
+        p_sacrebleu: of the same resamples as sacreBLEU defines it.
+        people: percentage of pairs so far apart that people order alike, see `people_agree`.
+        p_holm: p_value after Holm over the metric's comparisons.
+    """
+
+    difference: float
+    p_value: float
+    p_sacrebleu: float
+    people: float | None
+    baseline: str
+    p_holm: float
+    same_length: SameLength
+
+    @property
+    def clear(self) -> bool:
+        """Whether p < 0.05 after Holm."""
+        return self.p_holm < LEVEL
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The highest BLEU against the second highest, whose system is `baseline`."""
+
+    baseline: str
+    difference: float
+    p_value: float
+    p_sacrebleu: float
+    people: float | None
+
+    @property
+    def clear(self) -> bool:
+        """Whether p < 0.05: it is one test."""
+        return self.p_value < LEVEL
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric of one system, in percent: the mean of its seeds, and the seeds."""
+
+    value: float
+    seeds: list[float]
+    interval: Interval
+    against: list[Difference]
+
+
+@dataclass(frozen=True)
+class LengthRatio:
+    """Tokens of the outputs over tokens of the references; not tested, so without interval."""
+
+    value: float
+    seeds: list[float]
+    interval: None = None
+    against: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SystemScores:
+    """One system: a score a metric, and what its BLEU and chrF are made of (seeds' means)."""
+
+    name: str
+    files: list[str]
+    scores: dict[str, Score]
+    length_ratio: LengthRatio
+    brevity_penalty: float
+    precisions: list[float]
+    chrf_precision: float
+    chrf_recall: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The scores of all systems with their tests.
+
+    Attributes:
+        baselines: the one or two systems that the others are tested against.
+        comparisons: how many pairs were tested in each metric.
+        unknown_share: share of pieces that the encoder does not know.
+        lead: of three systems or more.
+        language, tokenised: warnings about the references and the outputs.
+        unspaced: whether the tokeniser takes whole references for words.
+    """
+
+    systems: list[SystemScores]
+    baselines: list[str]
+    reference: str
+    sentences: int
+    comparisons: int
+    test: PairedTest
+    signatures: dict[str, str]
+    unknown_share: float
+    lead: Lead | None
+    language: str
+    unspaced: bool
+    tokenised: list[str]
+
+
 def compare_systems(
     systems: Sequence[System],
-    refs: Sequence[str],
-    reference: str,
+    references: References,
     scorer: Scorer,
     test: PairedTest,
     baselines: Sequence[str] = (),
     more: Numbers | None = None,
     list_scores: ListScores | None = None,
-) -> Data:
+) -> Comparison:
     """Compute scores, intervals, and paired tests against one or two baselines.
 
-    A system is {name, files, scores: metric -> score, length_ratio: score, brevity_penalty,
-    precisions, chrf_precision, chrf_recall}; a score {value (mean of the seeds, in percent),
-    seeds, interval, against}, one of `against` {baseline, difference, p_value (share of the
-    resamples), p_holm (after Holm over the metric's comparisons), p_sacrebleu, same_length
-    {difference, p_value}, people}; see `at_the_others_length` and `people_agree`.
-
     A system with several seeds has the mean of its seeds' corpus scores; how the tests treat
-    seeds is said in `significance.bootstrap`. Of three systems or more, `lead` is the highest BLEU
-    against the second highest.
+    seeds is said in `significance.bootstrap`.
 
     Args:
-        reference: name of the reference file, for the reader.
         baselines: see `choose_baselines`.
         more: title -> system name -> (S, N) numbers in [-1, 1], each title one more tested metric,
             in percent (`systems.read_sentence_scores`).
@@ -58,104 +166,166 @@ def compare_systems(
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
     from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-    from simile_plugin.reward import is_unspaced, language_warning, tokenised_warning
+    from simile_plugin.reward import is_unspaced, language_warning
 
-    names = [system.name for system in systems]
+    names, refs = [system.name for system in systems], references.lines
     chosen = choose_baselines(names, baselines)
     list_scores = list_scores or score_all(systems, refs, scorer)
     metrics = score_systems(systems, refs, list_scores)
     ratios = [row.pop(LENGTH_RATIO) for row in metrics]
     _add_metrics(metrics, names, more or {})
-    pairs = [
+    pairs = _pairs(names, chosen)
+    columns = [_column(metric, metrics, ratios, pairs) for metric in metrics[0]]
+    drawn = _draw(columns, test)
+    scores = {column.metric: column.scores(names, pairs) for column in drawn}
+    main = next(column for column in drawn if column.metric == MAIN)
+    return Comparison(
+        systems=[
+            _system_scores(
+                system, {m: of_systems[row] for m, of_systems in scores.items()}, ratio, own
+            )
+            for row, (system, ratio, own) in enumerate(zip(systems, ratios, metrics, strict=True))
+        ],
+        baselines=list(chosen),
+        reference=os.path.basename(references.name),
+        sentences=len(refs),
+        comparisons=len(pairs),
+        test=test,
+        signatures=_signatures(scorer, test),
+        unknown_share=list_scores.unknown_share,
+        lead=main.lead(names) if len(names) > 2 else None,
+        language=language_warning(references.name, scorer.encoder, refs),
+        unspaced=is_unspaced(refs, scorer.tokenize),
+        tokenised=_tokenised(systems, references),
+    )
+
+
+def _pairs(names: Sequence[str], baselines: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the (baseline, system) places to test; two baselines meet in the later one's row."""
+    return [
         (names.index(baseline), row)
         for row, name in enumerate(names)
-        for order, baseline in enumerate(chosen)
-        # A pair of baselines is shown once, in the later one's row.
-        if name not in chosen[: order + 1]
+        for order, baseline in enumerate(baselines)
+        if name not in baselines[: order + 1]
     ]
-    rows: list[Data] = [
-        {
-            "name": system.name,
-            "files": list(system.files),
-            "scores": {},
-            "length_ratio": {
-                **{"value": ratio.corpus(), "seeds": ratio.seed_scores().tolist()},
-                **{"interval": None, "against": []},  # it is not tested
-            },
-            **_parts(own),
-        }
-        for system, ratio, own in zip(systems, ratios, metrics, strict=True)
-    ]
-    columns = {metric: [row[metric] for row in metrics] for metric in metrics[0]}
-    levelled = {
-        metric: [
-            at_the_others_length(metric, own[row], own[base], ratios[row], ratios[base])
-            for base, row in pairs
-        ]
-        for metric, own in columns.items()
-    }
-    asked = [one for metric in columns for one in (*columns[metric], *levelled[metric])]
-    drawn = iter(significance.bootstrap(asked, test.resamples, test.seed))
-    lead = None
-    for metric, column in columns.items():
-        scored = [Drawn(one.corpus(), next(drawn), len(refs)) for one in column]
-        level = [Drawn(one.corpus(), next(drawn), len(refs)) for one in levelled[metric]]
-        for entry, own, statistics in zip(rows, scored, column, strict=True):
-            entry["scores"][metric] = {
-                "value": own.value,
-                "seeds": statistics.seed_scores().tolist(),
-                "interval": asdict(significance.interval(own.draws)),
-                "against": [],
-            }
-        tests = [_test(metric, scored[base], scored[row]) for base, row in pairs]
-        adjusted = significance.holm([one["p_value"] for one in tests])
-        for (base, row), found, equal, p_holm in zip(pairs, tests, level, adjusted, strict=True):
-            size, p_value = equal.above(scored[base])
-            same = {"difference": size, "p_value": p_value}
-            found |= {"baseline": names[base], "p_holm": p_holm, "same_length": same}
-            rows[row]["scores"][metric]["against"].append(found)
-        if metric == MAIN and len(names) > 2:
-            second, best = sorted(range(len(names)), key=lambda place: scored[place].value)[-2:]
-            lead = {"baseline": names[second], **_test(metric, scored[second], scored[best])}
-    texts = [(reference, refs)]
-    texts += [part for one in systems for part in zip(one.files, one.outputs, strict=True)]
-    return {
-        "systems": rows,
-        "baselines": list(chosen),
-        "reference": os.path.basename(reference),
-        "sentences": len(refs),
-        "comparisons": len(pairs),
-        "test": {"kind": "bootstrap", **asdict(test)},
-        "signatures": _signatures(scorer, test),
-        "unknown_share": list_scores.unknown_share,
-        "lead": lead,
-        "language": language_warning(reference, scorer.encoder, refs),
-        "unspaced": is_unspaced(refs, scorer.tokenize),
-        "tokenised": [
-            text for name, lines in texts if (text := tokenised_warning(name, lines, refs))
-        ],
-    }
+
+
+def _tokenised(systems: Sequence[System], references: References) -> list[str]:
+    from simile_plugin.reward import tokenised_warning
+
+    texts = [(references.name, references.lines)]
+    texts += [pair for of in systems for pair in zip(of.files, of.outputs, strict=True)]
+    warnings = [tokenised_warning(name, lines, references.lines) for name, lines in texts]
+    return [warning for warning in warnings if warning]
+
+
+# --- tests: a column a metric ---
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Column:
+    """One metric: the statistics of every system, and of every pair at its baseline's length."""
+
+    metric: str
+    systems: list[SentenceStatistics]
+    levelled: list[SentenceStatistics]
+
+
+@dataclass(frozen=True)
+class DrawnScore:
     """A score of the whole test set, and of its resamples (R,)."""
 
+    statistics: SentenceStatistics
     value: float
     draws: Floats
-    sentences: int
 
-    def above(self, other: Drawn) -> tuple[float, float]:
-        """Return the difference and its p-value."""
-        size = self.value - other.value
-        return size, significance.bootstrap_p_value(other.draws, self.draws, size, self.sentences)
+    def p_value(self, baseline: DrawnScore) -> float:
+        """Return the paired bootstrap's p of the difference from a baseline."""
+        size = self.value - baseline.value
+        sentences = self.statistics.sentences
+        return significance.bootstrap_p_value(baseline.draws, self.draws, size, sentences)
+
+    def p_sacrebleu(self, baseline: DrawnScore) -> float:
+        """Return the same as sacreBLEU defines it."""
+        size = self.value - baseline.value
+        sentences = self.statistics.sentences
+        return significance.sacrebleu_p_value(baseline.draws, self.draws, size, sentences)
 
 
-def _test(metric: str, base: Drawn, own: Drawn) -> Data:
-    size, p_value = own.above(base)
-    sacrebleu = significance.sacrebleu_p_value(base.draws, own.draws, size, own.sentences)
-    people = people_agree(metric, size)
-    return {"difference": size, "p_value": p_value, "p_sacrebleu": sacrebleu, "people": people}
+@dataclass(frozen=True)
+class DrawnColumn:
+    """A column with the resamples of each of its statistics."""
+
+    metric: str
+    systems: list[DrawnScore]
+    levelled: list[DrawnScore]
+
+    def scores(self, names: Sequence[str], pairs: Sequence[tuple[int, int]]) -> list[Score]:
+        """Return a score a system, with its differences from the baselines."""
+        p_values = [self.systems[row].p_value(self.systems[base]) for base, row in pairs]
+        adjusted = significance.holm(p_values)
+        against: list[list[Difference]] = [[] for _ in names]
+        for place, (base, row) in enumerate(pairs):
+            system, baseline, level = self.systems[row], self.systems[base], self.levelled[place]
+            size = system.value - baseline.value
+            against[row].append(
+                Difference(
+                    difference=size,
+                    p_value=p_values[place],
+                    p_sacrebleu=system.p_sacrebleu(baseline),
+                    people=people_agree(self.metric, size),
+                    baseline=names[base],
+                    p_holm=adjusted[place],
+                    same_length=SameLength(level.value - baseline.value, level.p_value(baseline)),
+                )
+            )
+        return [
+            Score(
+                system.value,
+                system.statistics.seed_scores().tolist(),
+                significance.interval(system.draws),
+                differences,
+            )
+            for system, differences in zip(self.systems, against, strict=True)
+        ]
+
+    def lead(self, names: Sequence[str]) -> Lead:
+        """Test the highest score against the second highest."""
+        order = sorted(range(len(names)), key=lambda place: self.systems[place].value)
+        second, best = (self.systems[place] for place in order[-2:])
+        size = best.value - second.value
+        chances = best.p_value(second), best.p_sacrebleu(second)
+        return Lead(names[order[-2]], size, *chances, people_agree(self.metric, size))
+
+
+def _column(
+    metric: str,
+    metrics: Sequence[Mapping[str, SentenceStatistics]],
+    ratios: Sequence[SentenceStatistics],
+    pairs: Sequence[tuple[int, int]],
+) -> Column:
+    systems = [row[metric] for row in metrics]
+    levelled = [
+        at_the_others_length(metric, systems[row], systems[base], ratios[row], ratios[base])
+        for base, row in pairs
+    ]
+    return Column(metric, systems, levelled)
+
+
+def _draw(columns: Sequence[Column], test: PairedTest) -> list[DrawnColumn]:
+    """Score the same resamples of the sentences for every metric of every system."""
+    statistics = [part for of in columns for part in (*of.systems, *of.levelled)]
+    draws = significance.bootstrap(statistics, test.resamples, test.seed)
+    scores = [
+        DrawnScore(part, part.corpus(), row) for part, row in zip(statistics, draws, strict=True)
+    ]
+    drawn, start = [], 0
+    for column in columns:
+        middle = start + len(column.systems)
+        end = middle + len(column.levelled)
+        drawn.append(DrawnColumn(column.metric, scores[start:middle], scores[middle:end]))
+        start = end
+    return drawn
 
 
 def _add_metrics(
@@ -184,18 +354,27 @@ def _signatures(scorer: Scorer, test: PairedTest) -> dict[str, str]:
 # --- length ---
 
 
-def _parts(metrics: Mapping[str, SentenceStatistics]) -> Data:
-    """Return what BLEU and chrF are made of, the mean of the seeds."""
+def _system_scores(
+    system: System,
+    scores: dict[str, Score],
+    ratio: SentenceStatistics,
+    metrics: Mapping[str, SentenceStatistics],
+) -> SystemScores:
+    """Put beside the scores what BLEU and chrF are made of, the mean of the seeds."""
     bleu = metrics[MAIN].values.sum(axis=1, dtype=np.float64)
     matches, totals = bleu[:, 2 : 2 + ORDERS], bleu[:, 2 + ORDERS :]
     chrf = metrics["chrf"].values.sum(axis=1, dtype=np.float64)
     hyp, ref, both = (chrf[:, first::3] for first in range(3))
-    return {
-        "brevity_penalty": float(_brevity_penalty(bleu[:, 0], bleu[:, 1]).mean()),
-        "precisions": (100 * (matches / np.maximum(totals, 1)).mean(0)).tolist(),
-        "chrf_precision": float(100 * (both / np.maximum(hyp, 1)).mean()),
-        "chrf_recall": float(100 * (both / np.maximum(ref, 1)).mean()),
-    }
+    return SystemScores(
+        name=system.name,
+        files=list(system.files),
+        scores=scores,
+        length_ratio=LengthRatio(ratio.corpus(), ratio.seed_scores().tolist()),
+        brevity_penalty=float(_brevity_penalty(bleu[:, 0], bleu[:, 1]).mean()),
+        precisions=(100 * (matches / np.maximum(totals, 1)).mean(0)).tolist(),
+        chrf_precision=float(100 * (both / np.maximum(hyp, 1)).mean()),
+        chrf_recall=float(100 * (both / np.maximum(ref, 1)).mean()),
+    )
 
 
 def _brevity_penalty(hyp: Floats, ref: Floats) -> Floats:

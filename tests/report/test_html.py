@@ -5,17 +5,25 @@ import gzip
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from simile_plugin.cli import report as command
-from simile_plugin.report.answer import Answer, Data, Table
-from simile_plugin.report.comparison import compare_systems
+from simile_plugin.report.answer import Answer, Table
+from simile_plugin.report.comparison import (
+    Comparison,
+    Difference,
+    Lead,
+    LengthRatio,
+    References,
+    SameLength,
+    Score,
+    SystemScores,
+    compare_systems,
+)
 from simile_plugin.report.inputs import Inputs
 from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.inputs.logs import read_runs
@@ -24,6 +32,7 @@ from simile_plugin.report.questions.results import answer_results, headline
 from simile_plugin.report.render.page import report_page
 from simile_plugin.report.render.provenance import describe_report
 from simile_plugin.reward import Scorer
+from simile_plugin.significance import Interval
 from tests.report.test_human import HOSTILE
 from tests.report.test_results import REFS, noisy, system
 
@@ -96,13 +105,13 @@ def page_of(answers: Sequence[Answer], *flags: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def results() -> Data:
+def results() -> Comparison:
     systems = [
         system("MLE", noisy(0.4, 1)),
         system("BLEU", noisy(0.3, 2)),
         system(HOSTILE, noisy(0.1, 3), noisy(0.15, 4)),
     ]
-    return compare_systems(systems, REFS, HOSTILE, Scorer(), PairedTest(resamples=200))
+    return compare_systems(systems, References(HOSTILE, REFS), Scorer(), PairedTest(200))
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +128,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def test_the_page_is_well_formed_and_alone(results: Data, log: str) -> None:
+def test_the_page_is_well_formed_and_alone(results: Comparison, log: str) -> None:
     curves = collect_curves(read_runs({HOSTILE: [log], "B": [log]}))
     answers = [answer_results(results), answer_curves(curves)]
     inputs = inputs_of("--log", f"{HOSTILE[1:]}={log}", command_line="simile report '<b>'")
@@ -134,7 +143,7 @@ def test_the_page_is_well_formed_and_alone(results: Data, log: str) -> None:
     assert own == ["fold", "results", "curves", "made"]
 
 
-def test_the_browser_is_told_to_run_our_script_only(results: Data) -> None:
+def test_the_browser_is_told_to_run_our_script_only(results: Comparison) -> None:
     import base64
     import hashlib
 
@@ -144,41 +153,47 @@ def test_the_browser_is_told_to_run_our_script_only(results: Data) -> None:
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
-def score(value: float, *against: Data, seeds: tuple[float, ...] = ()) -> Data:
-    around = {"low": value - 1, "high": value + 1, "mean": value}
-    return {"value": value, "seeds": seeds or (value,), "interval": around, "against": against}
+def score(value: float, *against: Difference, seeds: tuple[float, ...] = ()) -> Score:
+    interval = Interval(value - 1, value + 1, value)
+    return Score(value, list(seeds or (value,)), interval, list(against))
 
 
-def against(baseline: str, difference: float, p: float, level: float | None = None) -> Data:
-    same = {"difference": difference if level is None else level, "p_value": p}
-    p_values = {"p_value": p, "p_holm": p, "p_sacrebleu": p}
-    facts = {"baseline": baseline, "difference": difference, **p_values}
-    return {**facts, "same_length": same, "people": None}
+def against(
+    baseline: str,
+    difference: float,
+    p: float,
+    level: float | None = None,
+    people: float | None = None,
+) -> Difference:
+    same = SameLength(difference if level is None else level, p)
+    return Difference(difference, p, p, people, baseline, p, same)
 
 
-def row(name: str, seeds: int = 1, **scores: Data) -> Data:
-    return {"name": name, "files": ["x"] * seeds, "scores": scores, "length_ratio": score(1.0)}
+def row(name: str, seeds: int = 1, **scores: Score) -> SystemScores:
+    ratio = LengthRatio(1.0, [1.0] * seeds)
+    return SystemScores(name, ["x"] * seeds, scores, ratio, 1.0, [50.0] * 4, 60.0, 60.0)
 
 
-def data_of(*systems: Data, lead: Data | None = None) -> Data:
-    facts: dict[str, Any] = {"baselines": ["MLE"], "reference": "ref", "sentences": 100}
-    facts |= {
-        "test": {"kind": "bootstrap", **asdict(PairedTest())},
-        "signatures": {},
-        "unknown_share": 0.0,
-    }
-    facts["comparisons"] = len(systems) - 1
-    return {
-        "systems": systems,
-        "lead": lead,
-        "unspaced": False,
-        "language": "",
-        "tokenised": [],
-        **facts,
-    }
+def data_of(*systems: SystemScores, lead: Lead | None = None) -> Comparison:
+    return Comparison(
+        systems=list(systems),
+        baselines=["MLE"],
+        reference="ref",
+        sentences=100,
+        comparisons=len(systems) - 1,
+        test=PairedTest(),
+        signatures={},
+        unknown_share=0.0,
+        lead=lead,
+        language="",
+        unspaced=False,
+        tokenised=[],
+    )
 
 
-def made_up(difference: float, p: float, seeds: tuple[float, ...] = (), sim: float = 0.5) -> Data:
+def made_up(
+    difference: float, p: float, seeds: tuple[float, ...] = (), sim: float = 0.5
+) -> Comparison:
     """Two systems with the given difference in BLEU, and one in SIM with p = 0.001."""
     bleu = score(30 + difference, against("MLE", difference, p), seeds=seeds)
     risk = row(
@@ -226,7 +241,7 @@ def test_the_answer_tells_whether_people_would_see_it() -> None:
         (62.0, "A person would hardly see it: o" + told.format(2)),
         (66.0, "O" + told.format(6)),
     ):
-        bleu = score(30.9, {**against("MLE", 0.9, 0.01), "people": share})
+        bleu = score(30.9, against("MLE", 0.9, 0.01, people=share))
         found = headline(data_of(row("MLE", bleu=score(30.0)), row("RISK", bleu=bleu)))
         assert found[1] == sentence
 
@@ -260,7 +275,7 @@ def test_one_system_is_not_compared() -> None:
     assert "Report on MLE" in page_of([answer_results(alone)], "--sys", "MLE=m")
 
 
-def three(lead: Data, beat: tuple[str, ...] = ("A", "B")) -> Data:
+def three(lead: Lead, beat: tuple[str, ...] = ("A", "B")) -> Comparison:
     """MLE 30, A 31, B 32 BLEU; those in `beat` are clearly above MLE."""
     rows = [row("MLE", bleu=score(30.0))]
     for name, value in (("A", 31.0), ("B", 32.0)):
@@ -270,12 +285,12 @@ def three(lead: Data, beat: tuple[str, ...] = ("A", "B")) -> Data:
 
 
 def test_of_three_systems_the_best_comes_first() -> None:
-    assert headline(three(against("A", 1.0, 0.03))) == [
+    assert headline(three(Lead("A", 1.0, 0.03, 0.03, None))) == [
         "B has the highest BLEU, 32.00: 1.00 above A, the second (p = 0.030).",
         "2 of 2 systems beat MLE, the baseline, in BLEU (p < 0.05 after Holm): A, B.",
         "B beats MLE by 2.00 BLEU (p = 0.010).",
     ]
-    found = headline(three(against("A", 1.0, 0.3), beat=("A",)))
+    found = headline(three(Lead("A", 1.0, 0.3, 0.3, None), beat=("A",)))
     assert found[0].endswith("1.00 above A, the second, which may be chance (p = 0.300).")
     assert found[1] == "1 of 2 systems beat MLE, the baseline, in BLEU (p < 0.05 after Holm): A."
 

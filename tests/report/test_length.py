@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
-from simile_plugin.report.comparison import at_the_others_length, compare_systems
+from simile_plugin.report.comparison import References, at_the_others_length, compare_systems
 from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.inputs.scores import score_all, score_systems
 from simile_plugin.report.questions.length import answer_length
@@ -20,15 +20,15 @@ def test_bleu_at_the_others_brevity_penalty_is_what_sacrebleu_says() -> None:
     short = tuple(" ".join(ref.split()[: -max(1, len(ref.split()) // 4)]) for ref in REFS)
     long = noisy(0.06, 5)
     systems = [system("short", short), system("long", long)]
-    data = compare_systems(systems, REFS, "ref", Scorer(), PairedTest(200))
+    data = compare_systems(systems, References("ref", REFS), Scorer(), PairedTest(200))
     first, second = (BLEU().corpus_score(list(out), [REFS]) for out in (short, long))
-    for row, expected in zip(data["systems"], (first, second), strict=True):
-        assert row["brevity_penalty"] == pytest.approx(expected.bp)
-        assert row["precisions"] == pytest.approx(expected.precisions)
-    (found,) = data["systems"][1]["scores"]["bleu"]["against"]
+    for row, expected in zip(data.systems, (first, second), strict=True):
+        assert row.brevity_penalty == pytest.approx(expected.bp)
+        assert row.precisions == pytest.approx(expected.precisions)
+    (found,) = data.systems[1].scores["bleu"].against
     expected = second.score * first.bp / second.bp - first.score
-    assert found["same_length"]["difference"] == pytest.approx(expected)
-    assert found["difference"] > 0 > expected  # the long one scores more, with worse precisions
+    assert found.same_length.difference == pytest.approx(expected)
+    assert found.difference > 0 > expected  # the long one scores more, with worse precisions
     assert headline(data)[1] == (
         f"All of it is length: at short's brevity penalty the difference is {expected:+.2f} BLEU."
     )

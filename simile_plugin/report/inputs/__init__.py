@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
-from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs import systems
 from simile_plugin.report.inputs.buckets import Buckets, sentence_buckets
 from simile_plugin.report.inputs.choices import PairedTest, choose_baselines, choose_pair
@@ -19,6 +19,7 @@ from simile_plugin.report.inputs.texts import Texts, tokenised
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
+    from simile_plugin.report.comparison import Comparison
     from simile_plugin.report.human.ratings import Answers
     from simile_plugin.report.human.study import Study
     from simile_plugin.reward import ListScores, Scorer
@@ -141,20 +142,27 @@ class Inputs:
         return sentence_buckets(refs, self.frequencies, groups)
 
     @cached_property
-    def comparison(self) -> Data:
+    def comparison(self) -> Comparison:
         """Scores of all systems and tests of their differences, see `compare_systems`."""
-        from simile_plugin.report.comparison import compare_systems
+        from simile_plugin.report.comparison import References, compare_systems
 
-        own, options = self.systems, self.options
-        more = systems.read_sentence_scores(options.sentence_scores, own)
+        options = self.options
+        more = systems.read_sentence_scores(options.sentence_scores, self.systems)
         signatures = dict.fromkeys(more, "mean of the sentences' given scores")
         for spec in options.judge:
             title, signatures[title], more[title] = judge_systems(
-                spec, own, self.refs, self.sources
+                spec, self.systems, self.refs, self.sources
             )
-        basic = own, self.refs, options.ref or "", self.scorer, self.test
-        data = compare_systems(*basic, self.baselines, more, self.scores)
-        return data | {"signatures": data["signatures"] | signatures}
+        comparison = compare_systems(
+            self.systems,
+            References(options.ref or "", self.refs),
+            self.scorer,
+            self.test,
+            self.baselines,
+            more,
+            self.scores,
+        )
+        return replace(comparison, signatures=comparison.signatures | signatures)
 
     @cached_property
     def nbest_lists(self) -> list[NbestList]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simile_plugin.files import InputError
 from simile_plugin.significance import BOOTSTRAP_RESAMPLES, SEED
@@ -15,6 +15,7 @@ LEVEL = 0.05
 class PairedTest:
     """How many resamples the paired bootstrap (Koehn 2004) and the intervals draw."""
 
+    kind: str = field(default="bootstrap", init=False)
     resamples: int = BOOTSTRAP_RESAMPLES
     seed: int = SEED
 

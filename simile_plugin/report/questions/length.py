@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from simile_plugin.report.answer import Answer, Cell, Data, Part, make_table, p_text, signed
-from simile_plugin.report.comparison import ORDERS
+from simile_plugin.report.answer import Answer, Cell, Part, make_table, p_text, signed
+from simile_plugin.report.comparison import ORDERS, Comparison, Difference
 from simile_plugin.report.inputs.choices import LEVEL
 from simile_plugin.report.questions.results import pairs_of, titles
 
@@ -18,31 +19,31 @@ def ask(inputs: Inputs) -> Answer:
     return answer_length(inputs.comparison)
 
 
-def answer_length(data: Data) -> Answer:
+def answer_length(data: Comparison) -> Answer:
     """Show brevity penalty and precisions of every system, and differences at equal length."""
     made_of = [
         [
-            system["name"],
-            f"{system['length_ratio']['value']:.3f}",
-            f"{system['brevity_penalty']:.3f}",
-            *(f"{precision:.1f}" for precision in system["precisions"]),
-            f"{system['chrf_precision']:.1f}",
-            f"{system['chrf_recall']:.1f}",
+            system.name,
+            f"{system.length_ratio.value:.3f}",
+            f"{system.brevity_penalty:.3f}",
+            *(f"{precision:.1f}" for precision in system.precisions),
+            f"{system.chrf_precision:.1f}",
+            f"{system.chrf_recall:.1f}",
         ]
-        for system in data["systems"]
+        for system in data.systems
     ]
     head = ["System", "Length", "BLEU: penalty", *(f"{n + 1}-grams" for n in range(ORDERS))]
     parts: list[Part] = [make_table([*head, "chrF: precision", "recall"], made_of)]
-    named, draws = titles(data), data["test"]["resamples"]
+    named, draws = titles(data), data.test.resamples
     pairs = pairs_of(data)
     rows = [[pair, *(_cell(c, draws) for c in compared.values())] for pair, compared in pairs]
     facts = [
-        {"pair": pair, **{metric: c["same_length"] for metric, c in compared.items()}}
+        {"pair": pair, **{metric: asdict(c.same_length) for metric, c in compared.items()}}
         for pair, compared in pairs
     ]
     if rows:
         parts.append(make_table(["At the baseline's length", *named.values()], rows))
-    facts_of = ("name", "length_ratio", "brevity_penalty", "precisions", "chrf_precision")
+    without = ("files", "scores")  # which the results have
     return Answer(
         "length",
         "How much of it is length?",
@@ -52,7 +53,8 @@ def answer_length(data: Data) -> Answer:
         parts,
         {
             "systems": [
-                {key: one[key] for key in (*facts_of, "chrf_recall")} for one in data["systems"]
+                {key: value for key, value in asdict(system).items() if key not in without}
+                for system in data.systems
             ],
             "same_length": facts,
         },
@@ -66,8 +68,8 @@ def answer_length(data: Data) -> Answer:
     )
 
 
-def _cell(comparison: Data, draws: int) -> Cell:
-    level = comparison["same_length"]
-    shown = f"{level['difference']:+.2f} (p {p_text(level['p_value'], draws)})"
-    text = f"{shown} [{comparison['difference']:+.2f}]"
-    return signed(level["difference"], level["p_value"] < LEVEL, text)
+def _cell(comparison: Difference, draws: int) -> Cell:
+    level = comparison.same_length
+    shown = f"{level.difference:+.2f} (p {p_text(level.p_value, draws)})"
+    text = f"{shown} [{comparison.difference:+.2f}]"
+    return signed(level.difference, level.p_value < LEVEL, text)
