@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from simile_plugin.report.answer import Data, Passages
+from simile_plugin.report.answer import Passages
 from simile_plugin.report.inputs.buckets import cut
-from simile_plugin.report.questions.examples import answer_examples, choose_examples, marked
+from simile_plugin.report.questions.examples import (
+    Examples,
+    answer_examples,
+    choose_examples,
+    marked,
+)
 
 from .test_results import REFS, noisy, system
 
@@ -18,11 +23,11 @@ WAY = cut("length", "Length", [len(ref.split()) for ref in REFS], (8, 12))
 
 
 @pytest.fixture(scope="module")
-def result() -> Data:
+def result() -> Examples:
     return choose_examples(PAIR, REFS, SCORES, SOURCES, number=5, ways=[WAY])
 
 
-def test_the_kinds_are_those_of_a_slow_loop(result: Data) -> None:
+def test_the_kinds_are_those_of_a_slow_loop(result: Examples) -> None:
     found: dict[str, dict[int, float]] = {
         kind: {} for kind in ("first_better", "second_better", "disagree", "by_bleu", "by_sim")
     }
@@ -39,15 +44,15 @@ def test_the_kinds_are_those_of_a_slow_loop(result: Data) -> None:
             found["second_better"][i] = (bleu + sim) / 2
     for kind, values in found.items():
         ranked = sorted((-value, i) for i, value in values.items() if value > 0)
-        assert [one["line"] - 1 for one in result[kind]] == [i for _, i in ranked[:5]]
-    one = result["disagree"][0]
-    row = one["line"] - 1
-    texts = [one[key] for key in ("source", "ref", "first", "second")]
+        assert [one.line - 1 for one in result.kinds[kind]] == [i for _, i in ranked[:5]]
+    one = result.kinds["disagree"][0]
+    row = one.line - 1
+    texts = [one.source, one.ref, one.first, one.second]
     assert texts == [SOURCES[row], REFS[row], FIRST[row], SECOND[row]]
-    assert one["tags"] == [f"length-{WAY.places[row]}"]
+    assert one.tags == [f"length-{WAY.places[row]}"]
     # The page has sentences of every bucket, however small.
-    shown = [one for kind in (*found, "of_buckets") for one in result[kind]]
-    assert {tag for one in shown for tag in one["tags"]} == {f"length-{b}" for b in {*WAY.places}}
+    shown = [one for chosen in (*result.kinds.values(), result.of_buckets) for one in chosen]
+    assert {tag for one in shown for tag in one.tags} == {f"length-{b}" for b in {*WAY.places}}
 
 
 def test_equal_outputs_once_and_trivial_differences_last() -> None:
@@ -56,9 +61,12 @@ def test_equal_outputs_once_and_trivial_differences_last() -> None:
     other = system("other", ["x", "c d", "e g"])
     scores = {"BLEU": np.array([[0.0, 0.0], [0.0, 90.0], [0.0, 10.0]])}
     data = choose_examples((first, second), refs, scores, others=[other])
-    assert data["different"] == 2
-    assert [one["line"] for one in data["second_better"]] == [3, 2]  # 2 differs in case and spaces
-    (part,) = answer_examples(data | {"signatures": {}}).parts
+    assert data.different == 2
+    assert [one.line for one in data.kinds["second_better"]] == [
+        3,
+        2,
+    ]  # 2 differs in case and spaces
+    (part,) = answer_examples(data).parts
     assert isinstance(part, Passages)
     labels = [label for label, _ in part.kinds["B better"][0].lines]
     assert labels == ["reference", "A", "other, B"]
@@ -86,10 +94,10 @@ def test_a_third_system_and_what_people_said() -> None:
         (half + 1, SECOND[half]): 5.0,  # its rival was not rated: neither better nor worse
     }
     found = choose_examples(PAIR, REFS, SCORES, number=2, others=[mle], ratings=rated)
-    assert [e["line"] for e in found["better"]] == [one + 1]
-    assert [e["line"] for e in found["worse"]] == [other + 1]
-    assert found["better"][0]["ratings"] == {"BLEU": 1.0, "SIMILE": 4.5, "MLE": 2.0}
-    (part,) = answer_examples(found | {"signatures": {}}).parts
+    assert [e.line for e in found.kinds["better"]] == [one + 1]
+    assert [e.line for e in found.kinds["worse"]] == [other + 1]
+    assert found.kinds["better"][0].ratings == {"BLEU": 1.0, "SIMILE": 4.5, "MLE": 2.0}
+    (part,) = answer_examples(found).parts
     assert isinstance(part, Passages)
     (passage,) = part.kinds["people prefer SIMILE"]
     labels = [label for label, _ in passage.lines]

@@ -76,15 +76,15 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     signs = system_signs(systems, REFS, Scorer(encoder=encoder), "MLE", SOURCES)
     mle, game, copy = signs
     tokens = [line.split() for line in gamed]
-    assert game["repeated"] == repeated_share(tokens) > 0.1
-    assert game["distinct"] == len({token for line in tokens for token in line})
+    assert game.repeated == repeated_share(tokens) > 0.1
+    assert game.distinct == len({token for line in tokens for token in line})
     ref_types = len({token for line in REFS for token in line.split()})
-    assert game["distinct_ratio"] == pytest.approx(game["distinct"] / ref_types)
+    assert game.distinct_ratio == pytest.approx(game.distinct / ref_types)
     words = sum(len(line.split()) for line in REFS)
-    assert game["length_ratio"] == pytest.approx((words + 7 * len(REFS)) / words)
-    assert mle["outside"] == [] and {"length", "repetition"} <= {*game["outside"]}
-    assert copy["copied"] == 0.1 and "copies" in copy["outside"]
-    assert game["sim"] > mle["sim"] and game["reward"] > mle["reward"]
+    assert game.length_ratio == pytest.approx((words + 7 * len(REFS)) / words)
+    assert mle.outside == [] and {"length", "repetition"} <= {*game.outside}
+    assert copy.copied == 0.1 and "copies" in copy.outside
+    assert (game.sim or 0) > (mle.sim or 100) and (game.reward or 0) > (mle.reward or 100)
     warning = next(text for text in system_warnings(signs, "MLE") if text.startswith("gamed: SIM"))
     assert " and SIMILE is " in warning and warning.endswith("around MLE")
     assert "MLE's, but length and repetition outside" in warning

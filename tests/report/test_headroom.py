@@ -9,10 +9,9 @@ import pytest
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.nbest import choose_all, expected_utilities, read_nbest_lists
-from simile_plugin.report.answer import Data
 from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.questions import headroom
-from simile_plugin.report.questions.headroom import measure_headroom
+from simile_plugin.report.questions.headroom import Headroom, measure_headroom
 from simile_plugin.reward import Reward, Scorer, corpus_bleu
 from tests.conftest import SENTENCES
 
@@ -39,13 +38,13 @@ def path(tmp_path: Path) -> str:
     return str(file)
 
 
-def headroom_of(path: str, encoder: Encoder) -> Data:
+def headroom_of(path: str, encoder: Encoder) -> Headroom:
     lists = read_nbest_lists(path, "LISTS", refs=REFS)
     return measure_headroom(lists, Scorer(encoder=encoder), TEST)
 
 
 @pytest.fixture
-def result(path: str, encoder: Encoder) -> Data:
+def result(path: str, encoder: Encoder) -> Headroom:
     return headroom_of(path, encoder)
 
 
@@ -54,8 +53,8 @@ def bleu(hyps: list[str]) -> float:
     return float(corpus_bleu(stats.sum((0, 1))))
 
 
-def test_choices_by_hand(result: Data, path: str, encoder: Encoder) -> None:
-    assert (result["sentences"], result["list_sizes"]) == (4, (1, 3))
+def test_choices_by_hand(result: Headroom, path: str, encoder: Encoder) -> None:
+    assert (result.sentences, result.list_sizes) == (4, (1, 3))
     last = "the oven"
     expected = {
         "first": ["the grey heron waits", REFS[1], "ferry at noon", last],
@@ -63,21 +62,21 @@ def test_choices_by_hand(result: Data, path: str, encoder: Encoder) -> None:
         "worst_bleu": ["the grey heron", REFS[1], "a ferry", last],
     }
     for choice, hyps in expected.items():
-        assert result["choices"][choice]["bleu"]["value"] == pytest.approx(bleu(hyps))
+        assert result.choices[choice]["bleu"].value == pytest.approx(bleu(hyps))
     lists = read_nbest_lists(path, "LISTS", refs=REFS)
     utilities = expected_utilities(lists, Scorer(Reward("simile"), encoder))
     hyps = [one.hyps[p or 0] for one, p in zip(lists, choose_all(lists, utilities), strict=True)]
-    assert result["choices"]["mbr"]["bleu"]["value"] == pytest.approx(bleu(hyps))
+    assert result.choices["mbr"]["bleu"].value == pytest.approx(bleu(hyps))
     simile = Scorer(encoder=encoder).lists([[ref] for ref in expected["best_bleu"]], REFS).simile
     assert simile is not None
-    assert result["choices"]["best_simile"]["simile"]["value"] == pytest.approx(
+    assert result.choices["best_simile"]["simile"].value == pytest.approx(
         100 * float(simile.double().mean())
     )
 
 
-def test_equal_lists(result: Data) -> None:
+def test_equal_lists(result: Headroom) -> None:
     # one candidate, and copies of one: two lists of four
-    assert result["equal"] == {"bleu": 0.5, "chrf": 0.5, "simile": 0.5}
+    assert result.equal == {"bleu": 0.5, "chrf": 0.5, "simile": 0.5}
 
 
 def test_partial_credit_is_that_of_a_slow_loop(tmp_path: Path, encoder: Encoder) -> None:
@@ -86,20 +85,20 @@ def test_partial_credit_is_that_of_a_slow_loop(tmp_path: Path, encoder: Encoder)
     file = tmp_path / "lists.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lists), encoding="utf-8")
     found = measure_headroom(read_nbest_lists(str(file), "LISTS"), Scorer(encoder=encoder), TEST)
-    assert found["pairs"] == 4 * 28  # of eight candidates
+    assert found.pairs == 4 * 28  # of eight candidates
     scores = Scorer(encoder=encoder).lists([SENTENCES] * 4, REFS)
     apart = {}
     for name, reward in (("cost_bleu", scores.bleu), ("cost_simile", scores.simile)):
         assert reward is not None
         rows = [[float(value) for value in row] for row in reward]
         apart[name] = [abs(a - b) for row in rows for a, b in itertools.combinations(row, 2)]
-        own = found["costs"][name]
-        assert own["mean_difference"] == pytest.approx(sum(apart[name]) / 112, abs=1e-6)
+        own = found.costs[name]
+        assert own.mean_difference == pytest.approx(sum(apart[name]) / 112, abs=1e-6)
         equal = sum(value <= 1e-6 for value in apart[name]) / 112
-        assert own["zero_share"] == pytest.approx(equal) == 1 - own["above_zero_share"]
-        assert sum(own["counts"]) == 112
+        assert own.zero_share == pytest.approx(equal) == 1 - own.above_zero_share
+        assert sum(own.counts) == 112
     only = sum(a <= 1e-6 < b for a, b in zip(*apart.values(), strict=True)) / 112
-    assert found["only_bleu_equal"] == pytest.approx(only)
+    assert found.only_bleu_equal == pytest.approx(only)
 
 
 def test_expected_gain_is_a_share_of_the_headroom(
@@ -108,8 +107,8 @@ def test_expected_gain_is_a_share_of_the_headroom(
     runs = (("A", "simile", 0.1), ("B", "simile", 0.3), ("C", "bleu", 0.2))
     monkeypatch.setattr(headroom, "MEASURED", runs)
     found = headroom_of(path, encoder)
-    choices, gain = found["choices"], found["gain"]
-    best, first = (choices[name]["simile"]["value"] for name in ("best_simile", "first"))
+    choices, gain = found.choices, found.gain
+    best, first = (choices[name]["simile"].value for name in ("best_simile", "first"))
     assert gain["simile"] == pytest.approx((0.1 * (best - first), 0.3 * (best - first)))
     assert gain["bleu"][0] == gain["bleu"][1] and "chrf" not in gain
 

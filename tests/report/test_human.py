@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import random
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simile_plugin.report.human.ratings import (
+    Agreement,
     agreement,
     compare_ratings,
     mean_ratings,
@@ -133,23 +135,23 @@ def test_means_by_hand(tmp_path: Path) -> None:
         }
         paths.append(write(tmp_path / f"{annotator}.tsv", fill(study, annotator, by_item)))
     found = compare_ratings(study, [read_answers(path, study) for path in paths[::-1]])
-    first, second = found["systems"]
-    assert found["annotators"] == paths
-    assert first["mean"] == pytest.approx((4 + 5 + 3 + 2 + 5 + 3) / 6)
-    assert second["mean"] == pytest.approx((1 + 5 + 4 + 3 + 3 + 4) / 6)
-    assert second["by_annotator"] == pytest.approx((10 / 3, 10 / 3))
+    first, second = found.systems
+    assert found.annotators == paths
+    assert first.mean == pytest.approx((4 + 5 + 3 + 2 + 5 + 3) / 6)
+    assert second.mean == pytest.approx((1 + 5 + 4 + 3 + 3 + 4) / 6)
+    assert second.by_annotator == pytest.approx((10 / 3, 10 / 3))
     # B - A by sentence: (1 + 3 - 4 - 2) / 2 = -1, (5 + 3 - 5 - 5) / 2 = -1, (4 + 4 - 3 - 3) / 2 = 1
-    (compared,) = found["pairs"]
-    assert compared["difference"] == pytest.approx(-1 / 3)
-    assert [compared[key] for key in ("better", "equal", "worse")] == [1, 0, 2]
-    assert 0 < compared["p_value"] <= 1
+    (compared,) = found.pairs
+    assert compared.difference == pytest.approx(-1 / 3)
+    assert (compared.better, compared.equal, compared.worse) == (1, 0, 2)
+    assert 0 < compared.p_value <= 1
     answer = answer_ratings(found)
     text = render_text(answer)
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
     assert text.splitlines()[2].split() == ["System", "Rating", "±", "1", "2"]  # by their files
     json.dumps(answer.data, allow_nan=False)
-    compared["p_value"] = 1e-4
-    assert "<0.001" in render_text(answer_ratings(found))
+    sure = replace(compared, p_value=1e-4)
+    assert "<0.001" in render_text(answer_ratings(replace(found, pairs=[sure])))
 
 
 def test_unfinished_sheets_count_where_all_have_rated(tmp_path: Path) -> None:
@@ -168,9 +170,9 @@ def test_unfinished_sheets_count_where_all_have_rated(tmp_path: Path) -> None:
         read_answers(paths[0], study)
     answers = [read_answers(path, study, partial=True) for path in paths]
     found = compare_ratings(study, answers)
-    assert (found["sentences"], found["drawn"]) == (1, 3)
-    assert [system["mean"] for system in found["systems"]] == [4.0, 1.0]
-    assert found["agreement"]["equal"] == 1.0  # of three items that both have
+    assert (found.sentences, found.drawn) == (1, 3)
+    assert [system.mean for system in found.systems] == [4.0, 1.0]
+    assert found.agreement.equal == 1.0  # of three items that both have
     assert "1 sentence of 3 (the others are not yet rated by all)" in answer_ratings(found).heading
     assert mean_ratings(study, answers)[3, f"{REFS[2]} A"] == 4.0  # by the first alone
 
@@ -192,8 +194,8 @@ def test_equal_items_count_for_every_system(tmp_path: Path) -> None:
     ratings = {n: 3 if "MLE" in item.systems else 1 for n, item in enumerate(study.items, 1)}
     path = write(tmp_path / "a.tsv", fill(study, 1, ratings))
     found = compare_ratings(study, [read_answers(path, study)])
-    assert found["systems"][0]["mean"] == 3.0
-    assert found["agreement"]["alpha"] is None
+    assert found.systems[0].mean == 3.0
+    assert found.agreement.alpha is None
     assert "one annotator" in render_text(answer_ratings(found))
 
 
@@ -201,18 +203,22 @@ def test_alpha_by_hand() -> None:
     # Items rated (1, 1) and (3, 4): D_o = (0 + 1) / 2. All four ratings 1 1 3 4, six pairs:
     # 0 + 4 + 9 + 4 + 9 + 1 = 27, D_e = 27 / 6. alpha = 1 - 0.5 / 4.5 = 8 / 9.
     found = agreement(np.array([[1.0, 3.0], [1.0, 4.0]]))
-    assert found == {"alpha": pytest.approx(8 / 9), "pearson": pytest.approx(1.0), "equal": 0.5}
+    assert asdict(found) == {
+        "alpha": pytest.approx(8 / 9),
+        "pearson": pytest.approx(1.0),
+        "equal": 0.5,
+    }
 
 
 def test_agreement_at_its_ends() -> None:
     same = np.array([[0.0, 2.0, 5.0]] * 3)
-    assert agreement(same)["alpha"] == pytest.approx(1.0)
+    assert agreement(same).alpha == pytest.approx(1.0)
     flat = agreement(np.full((2, 4), 3.0))
-    assert flat == {"alpha": None, "pearson": None, "equal": 1.0}
-    assert agreement(np.array([[1.0, 2.0]]))["equal"] is None
+    assert flat == Agreement(None, None, 1.0)
+    assert agreement(np.array([[1.0, 2.0]])).equal is None
     opposite = agreement(np.array([[0.0, 5.0], [5.0, 0.0]]))
-    assert opposite["pearson"] == pytest.approx(-1.0)
-    assert opposite["alpha"] is not None and opposite["alpha"] < 0
+    assert opposite.pearson == pytest.approx(-1.0)
+    assert opposite.alpha is not None and opposite.alpha < 0
 
 
 @given(st.integers(2, 4), st.integers(2, 6), st.randoms(use_true_random=False))
@@ -225,7 +231,7 @@ def test_alpha_is_the_slow_one(people: int, items: int, rng: random.Random) -> N
     ]
     flat = [rating for row in ratings for rating in row]
     between = [(x - y) ** 2 for x, y in itertools.permutations(flat, 2)]
-    found = agreement(np.array(ratings, dtype=np.float64))["alpha"]
+    found = agreement(np.array(ratings, dtype=np.float64)).alpha
     if not any(between):
         assert found is None
     else:

@@ -64,7 +64,9 @@ def test_bleu_chrf_and_length_ratio_are_sacrebleus(results: Comparison) -> None:
         assert row.scores["bleu"].value == pytest.approx(mean, abs=1e-9)
 
 
-def test_sim_and_simile_are_the_means_of_score_lists(results: Comparison, encoder: Encoder) -> None:
+def test_sim_and_simile_are_the_means_of_scorer_lists(
+    results: Comparison, encoder: Encoder
+) -> None:
     for row, source in zip(results.systems, SYSTEMS, strict=True):
         for i, output in enumerate(source.outputs):
             direct = Scorer(encoder=encoder).lists([[hyp] for hyp in output], REFS)

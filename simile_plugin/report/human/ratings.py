@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from simile_plugin import significance
 from simile_plugin.files import InputError, finite_number, read_rows
-from simile_plugin.report.answer import Data
 from simile_plugin.report.human.sheets import ITEM, RATING
 from simile_plugin.report.human.study import SCALE, Study
-from simile_plugin.significance import Floats
+from simile_plugin.significance import Floats, Interval
 
 DELIMITERS = "\t;,"  # what spreadsheets write
 
@@ -26,6 +25,60 @@ class Answers:
     path: str
     annotator: int
     ratings: dict[int, int]
+
+
+@dataclass(frozen=True)
+class RatedSystem:
+    """The mean rating of a system, 0 to 5, with its 95% interval, and that of each annotator."""
+
+    name: str
+    mean: float
+    interval: Interval
+    by_annotator: list[float]
+
+
+@dataclass(frozen=True)
+class RatedPair:
+    """Two systems: second minus first, and the sentences where the second is better or worse."""
+
+    first: str
+    second: str
+    difference: float
+    p_value: float
+    better: int
+    equal: int
+    worse: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far annotators agree; None where it is undefined, see `agreement`."""
+
+    alpha: float | None
+    pearson: float | None
+    equal: float | None
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """An unblinded study.
+
+    Attributes:
+        study: its fingerprint.
+        annotators: files of their answers.
+        sentences: those whose outputs all annotators have rated, of `drawn`.
+    """
+
+    study: str
+    annotators: list[str]
+    sentences: int
+    drawn: int
+    items: int
+    systems: list[RatedSystem]
+    pairs: list[RatedPair]
+    agreement: Agreement
+    resamples: int
+    seed: int
 
 
 def read_answers(
@@ -118,7 +171,7 @@ def compare_ratings(
     answers: Sequence[Answers],
     resamples: int = significance.BOOTSTRAP_RESAMPLES,
     seed: int = significance.SEED,
-) -> Data:
+) -> Ratings:
     """Unblind: mean of each system, paired bootstrap over sentences, agreement of annotators.
 
     mean(s) = 1/|T| sum_t 1/|A| sum_a rating(a, output of s for t)
@@ -146,29 +199,29 @@ def compare_ratings(
     )
     numbers = [n for n in range(1, 1 + len(study.items)) if all(n in a.ratings for a in ordered)]
     by_item = np.array([[own.ratings[n] for n in numbers] for own in ordered])
-    return {
-        "study": study.fingerprint,
-        "annotators": [own.path for own in ordered],
-        "sentences": next(iter(table.values())).shape[1],
-        "drawn": study.settings.sentences,
-        "items": len(study.items),
-        "systems": [
-            {
-                "name": name,
-                "mean": float(table[name].mean()),
-                "interval": asdict(significance.interval(own)),
-                "by_annotator": table[name].mean(1).tolist(),
-            }
-            for name, own in draws.items()
+    return Ratings(
+        study=study.fingerprint,
+        annotators=[answer.path for answer in ordered],
+        sentences=next(iter(table.values())).shape[1],
+        drawn=study.settings.sentences,
+        items=len(study.items),
+        systems=[
+            RatedSystem(
+                name,
+                float(table[name].mean()),
+                significance.interval(of_system),
+                table[name].mean(1).tolist(),
+            )
+            for name, of_system in draws.items()
         ],
-        "pairs": [
-            {"first": a, "second": b, **_difference(table[a], table[b], draws[a], draws[b])}
+        pairs=[
+            _rated_pair((a, b), (table[a], table[b]), (draws[a], draws[b]))
             for a, b in itertools.combinations(study.systems, 2)
         ],
-        "agreement": agreement(by_item.astype(np.float64)),
-        "resamples": resamples,
-        "seed": seed,
-    }
+        agreement=agreement(by_item.astype(np.float64)),
+        resamples=resamples,
+        seed=seed,
+    )
 
 
 def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, str], float]:
@@ -195,23 +248,25 @@ def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
     return {name: ratings[:, whole] for name, ratings in table.items()}
 
 
-def _difference(first: Floats, second: Floats, first_draws: Floats, second_draws: Floats) -> Data:
+def _rated_pair(
+    names: tuple[str, str], ratings: tuple[Floats, Floats], draws: tuple[Floats, Floats]
+) -> RatedPair:
+    first, second = ratings
     by_sentence = second.mean(0) - first.mean(0)
     difference = float(second.mean() - first.mean())
     better = int((by_sentence > significance.TIE).sum())
     worse = int((by_sentence < -significance.TIE).sum())
-    return {
-        "difference": difference,
-        "p_value": significance.bootstrap_p_value(
-            first_draws, second_draws, difference, len(by_sentence)
-        ),
-        "better": better,
-        "equal": len(by_sentence) - better - worse,
-        "worse": worse,
-    }
+    return RatedPair(
+        *names,
+        difference=difference,
+        p_value=significance.bootstrap_p_value(*draws, difference, len(by_sentence)),
+        better=better,
+        equal=len(by_sentence) - better - worse,
+        worse=worse,
+    )
 
 
-def agreement(ratings: Floats) -> dict[str, float | None]:
+def agreement(ratings: Floats) -> Agreement:
     """Measure how far annotators agree; None where it is undefined.
 
     `alpha` is Krippendorff's with the interval distance (1 is perfect, 0 is chance), `pearson` the
@@ -225,7 +280,7 @@ def agreement(ratings: Floats) -> dict[str, float | None]:
     """
     annotators, items = ratings.shape
     if annotators < 2:
-        return {"alpha": None, "pearson": None, "equal": None}
+        return Agreement(None, None, None)
     pairs = list(itertools.combinations(range(annotators), 2))
     within = np.array([ratings[a] - ratings[b] for a, b in pairs])
     observed = float((within**2).mean())
@@ -234,8 +289,8 @@ def agreement(ratings: Floats) -> dict[str, float | None]:
     squares = float((ratings**2).sum())
     expected = 2 * (total * squares - float(ratings.sum()) ** 2) / (total * (total - 1))
     pearson = np.mean([significance.pearson(ratings[a], ratings[b]) for a, b in pairs])
-    return {
-        "alpha": 1 - observed / expected if expected > significance.TIE else None,
-        "pearson": None if np.isnan(pearson) else float(pearson),
-        "equal": float((within == 0).mean()),
-    }
+    return Agreement(
+        alpha=1 - observed / expected if expected > significance.TIE else None,
+        pearson=None if np.isnan(pearson) else float(pearson),
+        equal=float((within == 0).mean()),
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError
-from simile_plugin.report.answer import Answer, Data, Figure, Table, count, make_table
+from simile_plugin.report.answer import Answer, Figure, Table, count, make_table
 from simile_plugin.report.inputs.logs import Runs, Validations
 from simile_plugin.significance import Chart, Line, Panel, line_chart
 
@@ -18,21 +19,39 @@ if TYPE_CHECKING:
 TITLES = {"cost_bleu": "Expected BLEU cost", "cost_simile": "Expected SIMILE cost"}
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A validation cost of one system: at each update a row of `seeds` a seed, and their mean.
+
+    updates: those at which every seed has the number.
+    """
+
+    updates: list[int]
+    seeds: list[list[float]]
+    mean: list[float]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The validation costs of several systems: files by system; cost -> system -> curve."""
+
+    files: dict[str, list[str]]
+    costs: dict[str, dict[str, Curve]]
+    notes: list[str]
+
+
 def ask(inputs: Inputs) -> Answer:
     """Draw the curves of every --log."""
     return answer_curves(collect_curves(inputs.runs), list(inputs.named_systems))
 
 
-def collect_curves(runs: Runs) -> Data:
+def collect_curves(runs: Runs) -> Curves:
     """Collect the validation costs of several systems, each with one training log per seed.
-
-    A curve has `updates` (those at which every seed has the number), `seeds` (a row a seed) and
-    `mean`.
 
     Raises:
         InputError: if a log holds no cost of this criterion.
     """
-    costs: dict[str, Data] = {cost: {} for cost in TITLES}
+    costs: dict[str, dict[str, Curve]] = {cost: {} for cost in TITLES}
     notes: list[str] = []
     for name, by_path in runs.items():
         for path, run in by_path.items():
@@ -46,7 +65,7 @@ def collect_curves(runs: Runs) -> Data:
     if not costs:
         raise InputError("--log: no update has a cost in all seeds of a system; nothing to draw")
     files = {name: list(by_path) for name, by_path in runs.items()}
-    return {"files": files, "costs": costs, "notes": notes}
+    return Curves(files, costs, notes)
 
 
 def _check_costs(run: Validations, path: str) -> None:
@@ -58,7 +77,7 @@ def _check_costs(run: Validations, path: str) -> None:
         )
 
 
-def _curve(runs: Sequence[Validations], cost: str) -> Data | None:
+def _curve(runs: Sequence[Validations], cost: str) -> Curve | None:
     finite = [
         {u: n[cost] for u, n in run.items() if math.isfinite(n.get(cost, math.nan))} for run in runs
     ]
@@ -67,7 +86,7 @@ def _curve(runs: Sequence[Validations], cost: str) -> Data | None:
         return None
     seeds = [[values[u] for u in common] for values in finite]
     mean = list(map(fmean, zip(*seeds, strict=True)))
-    return {"updates": common, "seeds": seeds, "mean": mean}
+    return Curve(common, seeds, mean)
 
 
 def _notes(name: str, runs: Sequence[Validations]) -> list[str]:
@@ -91,10 +110,10 @@ def _notes(name: str, runs: Sequence[Validations]) -> list[str]:
     return notes
 
 
-def answer_curves(data: Data, order: Sequence[str] = ()) -> Answer:
+def answer_curves(data: Curves, order: Sequence[str] = ()) -> Answer:
     """Show both costs, drawn and in numbers; order: of colours, see `line_chart`."""
     caption = "Both validation costs by update, lower is better."
-    tables = [curve_table(cost, curves) for cost, curves in data["costs"].items()]
+    tables = [curve_table(cost, curves) for cost, curves in data.costs.items()]
     return Answer(
         "curves",
         "Validation curves",
@@ -102,27 +121,27 @@ def answer_curves(data: Data, order: Sequence[str] = ()) -> Answer:
         "reward lowers both.",
         "Validation costs by update",
         [Figure(curves_chart(data, order), caption), *tables],
-        data,
-        notes=data["notes"],
-        scope=count(sum(map(len, data["files"].values())), "training log"),
+        asdict(data),
+        notes=data.notes,
+        scope=count(sum(map(len, data.files.values())), "training log"),
     )
 
 
-def curves_chart(data: Data, order: Sequence[str] = ()) -> Chart:
+def curves_chart(data: Curves, order: Sequence[str] = ()) -> Chart:
     """Draw a panel a cost, lines by system, bands from lowest to highest seed."""
-    titles = " and ".join(TITLES[cost] for cost in data["costs"])
-    several = any(len(files) > 1 for files in data["files"].values())
+    titles = " and ".join(TITLES[cost] for cost in data.costs)
+    several = any(len(files) > 1 for files in data.files.values())
     panels = []
-    for cost, curves in data["costs"].items():
+    for cost, curves in data.costs.items():
         lines = {}
         for name, curve in curves.items():
-            by_update = list(zip(*curve["seeds"], strict=True))
+            by_update = list(zip(*curve.seeds, strict=True))
             band = (list(map(min, by_update)), list(map(max, by_update)))
-            edges = band if len(curve["seeds"]) > 1 else ()
-            lines[name] = Line(curve["updates"], curve["mean"], *edges)
+            edges = band if len(curve.seeds) > 1 else ()
+            lines[name] = Line(curve.updates, curve.mean, *edges)
         panels.append(Panel(TITLES[cost], lines))
     return line_chart(
-        f"Validation by update: {titles}, of {', '.join(data['files'])}",
+        f"Validation by update: {titles}, of {', '.join(data.files)}",
         panels,
         "Update",
         "Validation cost, lower is better",
@@ -131,13 +150,13 @@ def curves_chart(data: Data, order: Sequence[str] = ()) -> Chart:
     )
 
 
-def curve_table(cost: str, curves: Data) -> Table:
+def curve_table(cost: str, curves: Mapping[str, Curve]) -> Table:
     """Tabulate each system's first, lowest (with its update) and last value."""
     rows = []
     for name, curve in curves.items():
-        mean = curve["mean"]
+        mean = curve.mean
         best = min(range(len(mean)), key=mean.__getitem__)
-        numbers = [f"{mean[0]:.4f}", f"{mean[best]:.4f}", f"{curve['updates'][best]:,}"]
-        rows.append([name, len(curve["seeds"]), *numbers, f"{mean[-1]:.4f}"])
+        numbers = [f"{mean[0]:.4f}", f"{mean[best]:.4f}", f"{curve.updates[best]:,}"]
+        rows.append([name, len(curve.seeds), *numbers, f"{mean[-1]:.4f}"])
     header = [f"{TITLES[cost]}, validation", "Seeds", "First", "Lowest", "At update", "Last"]
     return make_table(header, rows)

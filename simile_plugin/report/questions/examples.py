@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,50 @@ OF_A_BUCKET = 5  # sentences of each bucket that the page shows at least
 QUOTES = str.maketrans(dict.fromkeys("“”„«»‘’‚‹›`´", '"') | {"'": '"'})
 
 
+@dataclass(frozen=True)
+class Example:
+    """A sentence that two systems translate differently.
+
+    Attributes:
+        line: its number, from 1.
+        scores: metric -> percent of the first and of the second system.
+        others: other systems -> their outputs.
+        ratings: system -> people's mean rating, where they rated its output.
+        tags: of the buckets it is in.
+    """
+
+    line: int
+    source: str | None
+    ref: str
+    first: str
+    second: str
+    scores: dict[str, list[float]]
+    others: dict[str, str]
+    ratings: dict[str, float]
+    tags: list[str]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sentences by kind, see `choose_examples`; `different` of the sentences have two outputs."""
+
+    first_name: str
+    second_name: str
+    sentences: int
+    different: int
+    kinds: dict[str, list[Example]]
+    of_buckets: list[Example]
+    notes: list[str]
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    def data(self) -> Data:
+        """Return it for --json: each kind under its name, before `of_buckets`."""
+        data: Data = {}
+        for key, value in asdict(self).items():
+            data |= value if key == "kinds" else {key: value}
+        return data
+
+
 def ask(inputs: Inputs) -> Answer:
     """Choose examples of the two systems compared, the others and people's ratings beside."""
     pair, systems, known = inputs.pair, inputs.systems, inputs.scores
@@ -31,7 +76,7 @@ def ask(inputs: Inputs) -> Answer:
     data = choose_examples(
         (systems[pair[0]], systems[pair[1]]),
         inputs.refs,
-        {name: 100 * own[:, columns].double().numpy() for name, own in scores.items()},
+        {name: 100 * values[:, columns].double().numpy() for name, values in scores.items()},
         inputs.sources,
         inputs.options.examples,
         [system for place, system in enumerate(systems) if place not in pair],
@@ -39,7 +84,7 @@ def ask(inputs: Inputs) -> Answer:
         inputs.sentence_buckets,
     )
     signatures = inputs.scorer.signatures("BLEU", "SIM", sentence=True)
-    return answer_examples(data | {"signatures": signatures})
+    return answer_examples(replace(data, signatures=signatures))
 
 
 def choose_examples(
@@ -51,7 +96,7 @@ def choose_examples(
     others: Sequence[System] = (),
     ratings: Mapping[tuple[int, str], float] | None = None,
     ways: Sequence[Buckets] = (),
-) -> Data:
+) -> Examples:
     """Choose at most `number` sentences of a kind whose outputs differ, the largest first.
 
     `first_better`, `second_better`: by the mean difference of the metrics, where none of them says
@@ -89,39 +134,40 @@ def choose_examples(
         order["by_sim"] = size[1] - size[0]
     order |= {"better": people, "worse": -people}
 
-    def example(i: int) -> dict[str, Any]:
-        return {
-            "line": i + 1,
-            "source": sources[i] if sources is not None else None,
-            "ref": refs[i],
-            "first": first[i],
-            "second": second[i],
-            "scores": {name: own[i].tolist() for name, own in scores.items()},
-            "others": {system.name: system.outputs[0][i] for system in others},
-            "ratings": rated[i],
-            "tags": [way.tag(int(way.places[i])) for way in ways],
-        }
+    def example(i: int) -> Example:
+        return Example(
+            line=i + 1,
+            source=sources[i] if sources is not None else None,
+            ref=refs[i],
+            first=first[i],
+            second=second[i],
+            scores={name: values[i].tolist() for name, values in scores.items()},
+            others={system.name: system.outputs[0][i] for system in others},
+            ratings=rated[i],
+            tags=[way.tag(int(way.places[i])) for way in ways],
+        )
 
     def ranked(values: Floats, chosen: Sequence[int]) -> list[int]:
         kept = [i for i in chosen if values[i] > 0]  # NaN is not
         return sorted(kept, key=lambda i: (i in trivial, -values[i], i))
 
     kinds = {name: ranked(values, different)[:number] for name, values in order.items()}
-    shown = {i for own in kinds.values() for i in own}
+    shown = {i for chosen in kinds.values() for i in chosen}
     of_buckets = set()
     for way in ways:
         for place in range(len(way.names)):
             inside = [i for i in different if way.places[i] == place]
             of_buckets |= {*ranked(size[0], inside)[:OF_A_BUCKET]}
-    return {
-        "first_name": names[0],
-        "second_name": names[1],
-        "sentences": len(refs),
-        "different": len(different),
-        **{name: [example(i) for i in own] for name, own in kinds.items()},
-        "of_buckets": [example(i) for i in sorted(of_buckets - shown)],
-        "notes": [f"{one.name}: the first seed" for one in (*others, *pair) if one.outputs[1:]],
-    }
+    several = [system.name for system in (*others, *pair) if system.outputs[1:]]
+    return Examples(
+        first_name=names[0],
+        second_name=names[1],
+        sentences=len(refs),
+        different=len(different),
+        kinds={name: [example(i) for i in chosen] for name, chosen in kinds.items()},
+        of_buckets=[example(i) for i in sorted(of_buckets - shown)],
+        notes=[f"{name}: the first seed" for name in several],
+    )
 
 
 def _plain(text: str) -> str:
@@ -137,9 +183,9 @@ def _ratings(
     return {name: ratings[key] for name, key in seen.items() if key in ratings}
 
 
-def answer_examples(data: Data) -> Answer:
+def answer_examples(data: Examples) -> Answer:
     """Show the kinds, to read and to filter."""
-    first, second = data["first_name"], data["second_name"]
+    first, second = data.first_name, data.second_name
     titles = {
         "first_better": f"{first} better",
         "second_better": f"{second} better",
@@ -149,42 +195,42 @@ def answer_examples(data: Data) -> Answer:
         "worse": f"people prefer {first}",
         "better": f"people prefer {second}",
     }
-    kinds = {title: data[key] for key, title in titles.items() if data.get(key)}
+    kinds = {title: data.kinds[key] for key, title in titles.items() if data.kinds.get(key)}
     return Answer(
         "examples",
         "Examples",
         f"Sentences that {first} and {second} translate differently: read these to judge the "
         "systems, and the metrics. Green words are the reference's, amber ones are not, where the "
         "two differ.",
-        f"Examples: {first} and {second} differ on {data['different']:,} of "
-        f"{data['sentences']:,} sentences",
+        f"Examples: {first} and {second} differ on {data.different:,} of "
+        f"{data.sentences:,} sentences",
         [
             Passages(
-                {kind: [_passage(data, one) for one in own] for kind, own in kinds.items()},
-                [_passage(data, one) for one in data["of_buckets"]],
+                {kind: [_passage(data, of) for of in examples] for kind, examples in kinds.items()},
+                [_passage(data, of) for of in data.of_buckets],
             )
         ],
-        data,
-        notes=data["notes"],
-        signatures=data["signatures"],
+        data.data(),
+        notes=data.notes,
+        signatures=data.signatures,
     )
 
 
-def _passage(data: Data, example: Data) -> Passage:
+def _passage(data: Examples, example: Example) -> Passage:
     changes = (
-        f"{name} {a:.1f} -> {b:.1f} ({b - a:+.1f})" for name, (a, b) in example["scores"].items()
+        f"{name} {a:.1f} -> {b:.1f} ({b - a:+.1f})" for name, (a, b) in example.scores.items()
     )
-    source = [] if example["source"] is None else [("source", [(example["source"], "")])]
-    first, second = marked(example["first"], example["second"], example["ref"])
-    outputs: dict[str, Runs] = {name: [(text, "")] for name, text in example["others"].items()}
-    outputs |= {data["first_name"]: first, data["second_name"]: second}
+    source = [] if example.source is None else [("source", [(example.source, "")])]
+    first, second = marked(example.first, example.second, example.ref)
+    outputs: dict[str, Runs] = {name: [(text, "")] for name, text in example.others.items()}
+    outputs |= {data.first_name: first, data.second_name: second}
     shown = []
     for name, runs in outputs.items():  # with people's mean rating of this output, if there is one
-        rating = example["ratings"].get(name)
+        rating = example.ratings.get(name)
         shown.append((name if rating is None else f"{name} ({rating:.1f})", runs))
-    title = f"line {example['line']}: {', '.join(changes)}"
-    lines = [*source, ("reference", [(example["ref"], "")]), *equal_once(shown)]
-    return Passage(title, lines, tuple(example["tags"]))
+    title = f"line {example.line}: {', '.join(changes)}"
+    lines = [*source, ("reference", [(example.ref, "")]), *equal_once(shown)]
+    return Passage(title, lines, tuple(example.tags))
 
 
 def marked(first: str, second: str, ref: str) -> tuple[Runs, Runs]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simile_plugin.report.answer import (
     Answer,
     Cell,
-    Data,
     Part,
     Passage,
     Passages,
@@ -34,6 +34,7 @@ from simile_plugin.report.inputs.texts import Sentences, tokenised
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
     from simile_plugin.reward import ListScores, Scorer
+    from simile_plugin.significance import SentenceStatistics
 
 BLEU_BAND = 1.0  # points below the baseline
 COPY_BAND = 0.01  # untranslated sentences above the baseline
@@ -53,7 +54,46 @@ FAULTS = {
     "hallucinated": f"of at least {LEAST_WORDS} words, and its chrF against its own reference is "
     "no higher than half of the baseline's outputs reach against the next sentence's reference",
 }
-Signs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Signs and faults of one system's outputs, of several seeds the mean.
+
+    Attributes:
+        repeated: share of bigrams.
+        distinct: number of different tokens; distinct_ratio: over the references'.
+        copied: share of sentences, where the sources are known.
+        sim, reward: SIM and SIMILE in percent, where there is an encoder.
+        faults: how many sentences have each of FAULTS.
+        lines: the sentences of the first seed that have it, from 1.
+        outside: signs that have left their band around the baseline.
+    """
+
+    name: str
+    length_ratio: float
+    repeated: float
+    distinct: float
+    distinct_ratio: float
+    copied: float | None
+    bleu: float
+    sim: float | None
+    reward: float | None
+    faults: dict[str, float]
+    lines: dict[str, list[int]]
+    outside: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Gaming:
+    """The signs of all systems, and the rules they are held against."""
+
+    systems: list[Signs]
+    warnings: list[str]
+    band: str
+    notes: list[str]
+    rules: dict[str, str]
+    signatures: dict[str, str]
 
 
 def ask(inputs: Inputs) -> Answer:
@@ -68,13 +108,14 @@ def ask(inputs: Inputs) -> Answer:
         notes.append("untranslated sentences are not counted: give --src")
     if scorer.encoder is None:
         notes.append("the reward of the outputs is not known: give --encoder")
-    data: Data = {
-        "systems": signs,
-        "warnings": system_warnings(signs, baseline),
-        "band": band_told(),
-    }
-    data |= {"notes": notes, "rules": FAULTS}
-    data["signatures"] = {"BLEU and the tokens": behind.pop("BLEU"), **behind}
+    data = Gaming(
+        systems=signs,
+        warnings=system_warnings(signs, baseline),
+        band=band_told(),
+        notes=notes,
+        rules=FAULTS,
+        signatures={"BLEU and the tokens": behind.pop("BLEU"), **behind},
+    )
     return answer_gaming(data, _passages(inputs, signs))
 
 
@@ -86,54 +127,59 @@ def system_signs(
     sources: Sequence[str] | None = None,
     scores: ListScores | None = None,
 ) -> list[Signs]:
-    """Compute the signs in each system's outputs, of several seeds the mean.
-
-    `repeated` is a share of bigrams, `distinct` the number of different tokens, `distinct_ratio`
-    that number over the references', `copied` a share of sentences, `sim` and `reward` are SIM
-    and SIMILE in percent. `faults` counts sentences by FAULTS, `lines` are the first seed's.
-    `outside` says which signs have left their band around the baseline.
+    """Compute the signs in each system's outputs, and which have left the baseline's band.
 
     Args:
         scores: what `scores.score_all` gave for the systems, where it is known already.
     """
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
+    from simile_plugin.report.inputs.scores import score_all, score_systems
 
     ref_tokens = tokenised(scorer.tokenize, tuple(refs))
     source_tokens = tokenised(scorer.tokenize, tuple(sources)) if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
     scores = scores or score_all(systems, refs, scorer)
-    start = next((own for own in systems if own.name == baseline), systems[0])
+    start = next((system for system in systems if system.name == baseline), systems[0])
     limit = _stranger(start.outputs[0], refs)
-    signs: list[Signs] = []
+    signs = []
     for system, metrics in zip(
         systems, score_systems(systems, refs, scores, chrf=False), strict=True
     ):
-        seeds = [tokenised(scorer.tokenize, output) for output in system.outputs]
-        distinct = fmean([len({token for hyp in hyps for token in hyp}) for hyps in seeds])
-        found = [
+        tokens = [tokenised(scorer.tokenize, output) for output in system.outputs]
+        of_seeds = [
             faults(output, hyps, refs, ref_tokens, source_tokens, limit)
-            for output, hyps in zip(system.outputs, seeds, strict=True)
+            for output, hyps in zip(system.outputs, tokens, strict=True)
         ]
-        copied = [len(own["copied"]) / max(1, len(refs)) for own in found if "copied" in own]
-        signs.append(
-            {
-                "name": system.name,
-                "length_ratio": metrics[LENGTH_RATIO].corpus(),
-                "repeated": fmean([repeated_share(hyps) for hyps in seeds]),
-                "distinct": distinct,
-                "distinct_ratio": distinct / max(1, ref_types),
-                "copied": fmean(copied) if copied else None,
-                "bleu": metrics["bleu"].corpus(),
-                "sim": metrics["sim"].corpus() if "sim" in metrics else None,
-                "reward": metrics["simile"].corpus() if "simile" in metrics else None,
-                "faults": {kind: fmean([len(own[kind]) for own in found]) for kind in found[0]},
-                "lines": {kind: [i + 1 for i in own] for kind, own in found[0].items()},
-            }
-        )
-    first = next(one for one in signs if one["name"] == start.name)
-    for one in signs:
-        one["outside"] = signs_outside(one, first)
-    return signs
+        signs.append(_signs(system.name, metrics, tokens, of_seeds, ref_types))
+    first = next(of for of in signs if of.name == start.name)
+    return [replace(of, outside=signs_outside(of, first)) for of in signs]
+
+
+def _signs(
+    name: str,
+    metrics: Mapping[str, SentenceStatistics],
+    tokens: Sequence[Sentences],
+    of_seeds: Sequence[Mapping[str, Sequence[int]]],
+    ref_types: int,
+) -> Signs:
+    """Take the means over seeds of their tokens, and of the places of their faults."""
+    from simile_plugin.report.inputs.scores import LENGTH_RATIO
+
+    distinct = fmean([len({token for hyp in hyps for token in hyp}) for hyps in tokens])
+    sentences = max(1, len(tokens[0]))
+    copied = [len(places["copied"]) / sentences for places in of_seeds if "copied" in places]
+    return Signs(
+        name=name,
+        length_ratio=metrics[LENGTH_RATIO].corpus(),
+        repeated=fmean([repeated_share(hyps) for hyps in tokens]),
+        distinct=distinct,
+        distinct_ratio=distinct / max(1, ref_types),
+        copied=fmean(copied) if copied else None,
+        bleu=metrics["bleu"].corpus(),
+        sim=metrics["sim"].corpus() if "sim" in metrics else None,
+        reward=metrics["simile"].corpus() if "simile" in metrics else None,
+        faults={kind: fmean([len(places[kind]) for places in of_seeds]) for kind in of_seeds[0]},
+        lines={kind: [i + 1 for i in places] for kind, places in of_seeds[0].items()},
+    )
 
 
 # --- faults ---
@@ -259,60 +305,65 @@ def signs_outside(signs: Signs, start: Signs) -> list[str]:
     """Name what has left its band, see `band_told`."""
     from simile_plugin.reward import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
 
-    outside = ["BLEU"] if signs["bleu"] < start["bleu"] - BLEU_BAND else []
-    low, high = (pick(start["length_ratio"], 1.0) for pick in (min, max))
-    if not low / (1 + LENGTH_SIGN) <= signs["length_ratio"] <= high * (1 + LENGTH_SIGN):
+    outside = ["BLEU"] if signs.bleu < start.bleu - BLEU_BAND else []
+    low, high = (pick(start.length_ratio, 1.0) for pick in (min, max))
+    if not low / (1 + LENGTH_SIGN) <= signs.length_ratio <= high * (1 + LENGTH_SIGN):
         outside.append("length")
-    more = signs["repeated"] - start["repeated"]
-    if more > REPETITION_FLOOR and more > REPETITION_SIGN * start["repeated"]:
+    more = signs.repeated - start.repeated
+    if more > REPETITION_FLOOR and more > REPETITION_SIGN * start.repeated:
         outside.append("repetition")
-    if signs["copied"] is not None and signs["copied"] > start["copied"] + COPY_BAND:
+    copied, before = signs.copied, start.copied
+    if copied is not None and before is not None and copied > before + COPY_BAND:
         outside.append("copies")
     return outside
 
 
 def system_warnings(systems: Sequence[Signs], baseline: str) -> list[str]:
     """Warn of systems outside the band whose SIM or SIMILE is above the baseline's."""
-    start = next(one for one in systems if one["name"] == baseline)
+    start = next(signs for signs in systems if signs.name == baseline)
     warnings = []
     for signs in systems:
-        if signs is start or not signs["outside"]:
+        if signs is start or not signs.outside:
             continue
-        name = signs["name"]
-        where = f"{' and '.join(signs['outside'])} outside the band around {baseline}"
-        if signs["reward"] is None:
-            warnings.append(f"{name}: {where} (the reward is not known)")
-            continue
-        gains = [
-            f"{metric} is {signs[key] - start[key]:.2f}"
-            for metric, key in (("SIM", "sim"), ("SIMILE", "reward"))
-            if signs[key] > start[key]
-        ]
-        if gains:
-            warnings.append(f"{name}: {' and '.join(gains)} above {baseline}'s, but {where}")
+        where = f"{' and '.join(signs.outside)} outside the band around {baseline}"
+        if signs.reward is None:
+            warnings.append(f"{signs.name}: {where} (the reward is not known)")
+        elif gains := _gains(signs, start):
+            told = " and ".join(f"{metric} is {gain:.2f}" for metric, gain in gains.items())
+            warnings.append(f"{signs.name}: {told} above {baseline}'s, but {where}")
     return warnings
+
+
+def _gains(signs: Signs, start: Signs) -> dict[str, float]:
+    """Return by how much SIM and SIMILE are above the baseline's, where they are."""
+    pairs = {"SIM": (signs.sim, start.sim), "SIMILE": (signs.reward, start.reward)}
+    return {
+        metric: value - before
+        for metric, (value, before) in pairs.items()
+        if value is not None and before is not None and value > before
+    }
 
 
 # --- the answer ---
 
-COLUMNS = {
-    "Length": ("length_ratio", ".3f"),
-    "Repeated": ("repeated", ".2%"),
-    "Distinct": ("distinct", ",.0f"),
-    "of ref": ("distinct_ratio", ".1%"),
-    "BLEU": ("bleu", ".2f"),
-    "SIM": ("sim", ".2f"),
-    "SIMILE": ("reward", ".2f"),
+COLUMNS: dict[str, tuple[Callable[[Signs], float | None], str]] = {
+    "Length": (lambda of: of.length_ratio, ".3f"),
+    "Repeated": (lambda of: of.repeated, ".2%"),
+    "Distinct": (lambda of: of.distinct, ",.0f"),
+    "of ref": (lambda of: of.distinct_ratio, ".1%"),
+    "BLEU": (lambda of: of.bleu, ".2f"),
+    "SIM": (lambda of: of.sim, ".2f"),
+    "SIMILE": (lambda of: of.reward, ".2f"),
 }
 
 
 def _passages(inputs: Inputs, signs: Sequence[Signs]) -> Passages:
     """Return sentences of every fault with the outputs that have it, those of few systems first."""
     having: dict[str, dict[int, list[str]]] = {}
-    for one in signs:
-        for kind, found in one["lines"].items():
-            for line in found:
-                having.setdefault(kind, {}).setdefault(line, []).append(one["name"])
+    for of in signs:
+        for kind, lines_of in of.lines.items():
+            for line in lines_of:
+                having.setdefault(kind, {}).setdefault(line, []).append(of.name)
     outputs = {system.name: system.outputs[0] for system in inputs.systems}
     kinds: dict[str, list[Passage]] = {}
     for kind, by_line in having.items():
@@ -326,19 +377,19 @@ def _passages(inputs: Inputs, signs: Sequence[Signs]) -> Passages:
     return Passages(kinds)
 
 
-def answer_gaming(data: Data, examples: Passages) -> Answer:
+def answer_gaming(data: Gaming, examples: Passages) -> Answer:
     """Show warnings first, then the systems' faults and signs, and sentences to read."""
-    signs = data["systems"]
-    kinds = list(signs[0]["faults"])
-    counted = [[one["name"], *(f"{one['faults'][k]:g}" for k in kinds)] for one in signs]
+    signs = data.systems
+    kinds = list(signs[0].faults)
+    counted = [[one.name, *(f"{one.faults[k]:g}" for k in kinds)] for one in signs]
     parts: list[Part] = [make_table(["Sentences", *kinds], counted)]
     rows = [
         [
-            one["name"],
-            *(optional(one[key], form) for key, form in COLUMNS.values()),
-            Cell(", ".join(one["outside"]), style="bad" if one["outside"] else ""),
+            of.name,
+            *(optional(value(of), form) for value, form in COLUMNS.values()),
+            Cell(", ".join(of.outside), style="bad" if of.outside else ""),
         ]
-        for one in signs
+        for of in signs
     ]
     parts.append(make_table(["System", *COLUMNS, "outside the band"], rows))
     parts += [examples] if examples.kinds else []
@@ -352,13 +403,13 @@ def answer_gaming(data: Data, examples: Passages) -> Answer:
         "wrong when a model finds outputs that the reward likes and a reader does not.",
         "What goes wrong in the outputs",
         parts,
-        data,
-        warnings=data["warnings"],
+        asdict(data),
+        warnings=data.warnings,
         notes=[
-            *([] if data["warnings"] else [fine]),
-            *(f"{kind}: {data['rules'][kind]}" for kind in kinds),
-            f"band: {data['band']}",
-            *data["notes"],
+            *([] if data.warnings else [fine]),
+            *(f"{kind}: {data.rules[kind]}" for kind in kinds),
+            f"band: {data.band}",
+            *data.notes,
         ],
-        signatures=data["signatures"],
+        signatures=data.signatures,
     )

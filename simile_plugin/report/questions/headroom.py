@@ -20,7 +20,6 @@ from simile_plugin.nbest import NbestList
 from simile_plugin.report.answer import (
     HEADINGS,
     Answer,
-    Data,
     Figure,
     count,
     make_table,
@@ -81,7 +80,59 @@ def ask(inputs: Inputs) -> Answer:
 
 
 @dataclass(frozen=True)
-class Scored:
+class Chosen:
+    """A metric of the chosen candidates in percent, its 95% interval, p against the first."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class CostSpread:
+    """The cost differences of two candidates of a list: shares of pairs, and a histogram."""
+
+    zero_share: float
+    above_zero_share: float
+    mean_difference: float
+    median_difference: float
+    edges: list[float]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """What n-best lists hold.
+
+    Attributes:
+        scored: whether the lists have the model's scores.
+        list_sizes: lowest and highest.
+        choices: first, mbr, best_METRIC, worst_METRIC -> metric -> figures.
+        utility: of the MBR choice.
+        equal: metric -> share of lists where all candidates cost the same.
+        pairs: of two candidates of a list; costs: cost_METRIC -> how they differ.
+        only_bleu_equal: share of pairs that are equal under BLEU and apart under SIMILE.
+        gain: metric -> lowest and highest expected gain, see MEASURED.
+    """
+
+    file: str
+    sentences: int
+    scored: bool
+    list_sizes: tuple[int, int]
+    choices: dict[str, dict[str, Chosen]]
+    utility: str
+    equal: dict[str, float]
+    pairs: int
+    costs: dict[str, CostSpread]
+    only_bleu_equal: float | None
+    gain: dict[str, tuple[float, float]]
+    signatures: dict[str, str]
+    test: PairedTest
+
+
+@dataclass(frozen=True)
+class ScoredLists:
     """Rewards of S lists, padded to N: metric -> (S, N); counts behind BLEU and chrF."""
 
     mask: NDArray[np.bool_]
@@ -121,12 +172,10 @@ def measure_headroom(
     test: PairedTest,
     file: str = "",
     progress: Callable[[int], object] | None = None,
-) -> Data:
+) -> Headroom:
     """Score the model's choice, the MBR choice, and the best and worst of each list.
 
-    `choices` are first, mbr, best_METRIC, worst_METRIC -> metric -> value in percent, interval, p
-    of the difference from the first; BLEU and chrF are of the corpus, best and worst are by their
-    sentence scores.
+    BLEU and chrF are of the corpus, best and worst are by their sentence scores.
 
     Args:
         scorer: of BLEU, chrF, with an encoder SIMILE, and perhaps a learned reward.
@@ -147,27 +196,32 @@ def measure_headroom(
     signatures = scorer.signatures("BLEU", "chrF", "SIMILE", "LEARNED")
     sizes = scored.mask.sum(axis=1)
     scores_known = any(one.scores for one in lists)
-    return {
-        "file": file,
-        "sentences": len(lists),
-        "scored": scores_known,
-        "list_sizes": (int(sizes.min()), int(sizes.max())),
-        "choices": choices,
-        "utility": spec,
-        "equal": {metric: _equal_share(scored, metric) for metric in scored.rewards},
-        **_partial_credit(scored),
-        # Lists without scores may be samples, whose first is any of them.
-        "gain": _expected_gain(choices) if scores_known else {},
-        "signatures": signatures,
-        "test": {"kind": "bootstrap", **asdict(test)},
+    differences = {
+        metric: pair_differences(rewards, scored.mask) for metric, rewards in scored.rewards.items()
     }
+    return Headroom(
+        file=file,
+        sentences=len(lists),
+        scored=scores_known,
+        list_sizes=(int(sizes.min()), int(sizes.max())),
+        choices=choices,
+        utility=spec,
+        equal={metric: _equal_share(scored, metric) for metric in scored.rewards},
+        pairs=len(differences["bleu"]),
+        costs=_cost_spreads(differences),
+        only_bleu_equal=_only_bleu_equal(differences),
+        # Lists without scores may be samples, whose first is any of them.
+        gain=_expected_gain(choices) if scores_known else {},
+        signatures=signatures,
+        test=test,
+    )
 
 
 def _score(
     lists: Sequence[NbestList],
     scorer: Scorer,
     progress: Callable[[int], object] | None,
-) -> Scored:
+) -> ScoredLists:
     from simile_plugin.nbest import sources
     from simile_plugin.report.inputs.scores import score_candidates
 
@@ -180,24 +234,25 @@ def _score(
     rewards = {name: own.double().numpy() for name, own in named.items() if own is not None}
     counts = {"bleu": scores.bleu_stats.numpy(), "chrf": scores.chrf_stats.numpy()}
     sizes = np.array([len(one.hyps) for one in lists])
-    return Scored(np.arange(sizes.max()) < sizes[:, None], rewards, counts)
+    return ScoredLists(np.arange(sizes.max()) < sizes[:, None], rewards, counts)
 
 
-def _figures(scored: Scored, places: Mapping[str, Places], test: PairedTest) -> dict[str, Data]:
-    choices: dict[str, Data] = {name: {} for name in places}
+def _figures(
+    scored: ScoredLists, places: Mapping[str, Places], test: PairedTest
+) -> dict[str, dict[str, Chosen]]:
+    choices: dict[str, dict[str, Chosen]] = {name: {} for name in places}
     for metric in scored.rewards:
         column = [scored.statistics(metric, chosen) for chosen in places.values()]
         draws = bootstrap(column, test.resamples, test.seed)
         values = [statistics.corpus() for statistics in column]
-        for name, value, own in zip(places, values, draws, strict=True):
-            around = interval(own)
-            p_value = bootstrap_p_value(draws[0], own, value - values[0], len(scored.mask))
-            figures = {"value": value, "low": around.low, "high": around.high, "p_value": p_value}
-            choices[name][metric] = figures
+        for name, value, drawn in zip(places, values, draws, strict=True):
+            ends = interval(drawn)
+            p_value = bootstrap_p_value(draws[0], drawn, value - values[0], len(scored.mask))
+            choices[name][metric] = Chosen(value, ends.low, ends.high, p_value)
     return choices
 
 
-def _equal_share(scored: Scored, metric: str) -> float:
+def _equal_share(scored: ScoredLists, metric: str) -> float:
     """Return the share of lists where all candidates cost the same."""
     rewards = scored.rewards[metric]
     high = np.where(scored.mask, rewards, -np.inf).max(axis=1)
@@ -205,28 +260,29 @@ def _equal_share(scored: Scored, metric: str) -> float:
     return float((high - low <= EQUAL).mean())
 
 
-def _partial_credit(scored: Scored) -> Data:
-    """Describe the cost differences of the N (N - 1) / 2 pairs within each list of N.
-
-    `costs` is cost_METRIC -> shares, mean, median and a histogram; `only_bleu_equal` the share of
-    pairs that are equal under BLEU and apart under SIMILE.
-    """
-    pairs = {metric: pair_differences(own, scored.mask) for metric, own in scored.rewards.items()}
-    widest = max(float(values.max(initial=0)) for values in pairs.values()) or 1.0
+def _cost_spreads(differences: Mapping[str, Floats]) -> dict[str, CostSpread]:
+    """Describe the cost differences of the N (N - 1) / 2 pairs within each list of N."""
+    widest = max(float(values.max(initial=0)) for values in differences.values()) or 1.0
     costs = {}
-    for metric, values in pairs.items():
+    for metric, values in differences.items():
         counts, edges = np.histogram(values, BINS, (0.0, widest))
         above = float((values > EQUAL).mean()) if len(values) else 0.0
-        costs[f"cost_{metric}"] = {
-            **{"zero_share": 1 - above, "above_zero_share": above},
-            "mean_difference": float(values.mean()) if len(values) else 0.0,
-            "median_difference": float(np.median(values)) if len(values) else 0.0,
-            **{"edges": edges.tolist(), "counts": counts.tolist()},
-        }
-    only = None
-    if "simile" in pairs and len(pairs["bleu"]):
-        only = float(((pairs["bleu"] <= EQUAL) & (pairs["simile"] > EQUAL)).mean())
-    return {"pairs": len(pairs["bleu"]), "costs": costs, "only_bleu_equal": only}
+        costs[f"cost_{metric}"] = CostSpread(
+            zero_share=1 - above,
+            above_zero_share=above,
+            mean_difference=float(values.mean()) if len(values) else 0.0,
+            median_difference=float(np.median(values)) if len(values) else 0.0,
+            edges=edges.tolist(),
+            counts=counts.tolist(),
+        )
+    return costs
+
+
+def _only_bleu_equal(differences: Mapping[str, Floats]) -> float | None:
+    if "simile" not in differences or not len(differences["bleu"]):
+        return None
+    only = (differences["bleu"] <= EQUAL) & (differences["simile"] > EQUAL)
+    return float(only.mean())
 
 
 def pair_differences(rewards: Floats, mask: NDArray[np.bool_]) -> Floats:
@@ -243,7 +299,7 @@ def pair_differences(rewards: Floats, mask: NDArray[np.bool_]) -> Floats:
     return differences
 
 
-def _expected_gain(choices: Mapping[str, Data]) -> dict[str, tuple[float, float]]:
+def _expected_gain(choices: Mapping[str, Mapping[str, Chosen]]) -> dict[str, tuple[float, float]]:
     """Multiply the headroom by the lowest and the highest measured share, where there are some."""
     gains = {}
     for metric in choices[FIRST]:
@@ -254,16 +310,16 @@ def _expected_gain(choices: Mapping[str, Data]) -> dict[str, tuple[float, float]
     return gains
 
 
-def _headroom(choices: Mapping[str, Data], metric: str) -> float:
-    return float(choices[f"best_{metric}"][metric]["value"] - choices[FIRST][metric]["value"])
+def _headroom(choices: Mapping[str, Mapping[str, Chosen]], metric: str) -> float:
+    return choices[f"best_{metric}"][metric].value - choices[FIRST][metric].value
 
 
 # --- the answer ---
 
 
-def answer_headroom(data: Data) -> Answer:
+def answer_headroom(data: Headroom) -> Answer:
     """Show a line a choice, a column a metric; what training may give."""
-    choices, gain = data["choices"], data["gain"]
+    choices, gain = data.choices, data.gain
     metrics = list(choices[FIRST])
     names = [NAMES[metric] for metric in metrics]
     rows = [
@@ -273,16 +329,20 @@ def answer_headroom(data: Data) -> Answer:
     gains = [
         "{:+.2f} to {:+.2f}".format(*gain[m]) if m in gain else "not measured" for m in metrics
     ]
-    spread = [
-        ["all candidates cost the same", *(f"{data['equal'][metric]:.1%}" for metric in metrics)],
-        *(
-            [title, *(f"{own[key]:{form}}" for own in data["costs"].values())]
-            for title, key, form in (
-                ("pairs of a list that cost the same", "zero_share", ".1%"),
-                ("mean difference of a pair", "mean_difference", ".4f"),
-                ("median difference of a pair", "median_difference", ".4f"),
-            )
-        ),
+    spreads = [
+        ["all candidates cost the same", *(f"{data.equal[metric]:.1%}" for metric in metrics)],
+        [
+            "pairs of a list that cost the same",
+            *(f"{spread.zero_share:.1%}" for spread in data.costs.values()),
+        ],
+        [
+            "mean difference of a pair",
+            *(f"{spread.mean_difference:.4f}" for spread in data.costs.values()),
+        ],
+        [
+            "median difference of a pair",
+            *(f"{spread.median_difference:.4f}" for spread in data.costs.values()),
+        ],
         ["headroom: best - first", *(f"{_headroom(choices, metric):.2f}" for metric in metrics)],
         ["expected gain of MRT on it", *gains],
     ]
@@ -298,28 +358,28 @@ def answer_headroom(data: Data) -> Answer:
         "Will training pay?",
         "What these lists hold beyond the model's first choice. MBR needs no reference and no "
         "training; best and worst know the reference, and bound what a choice can give.",
-        f"Choices from {count(data['sentences'], 'list')} of {size_range(data['list_sizes'])},",
+        f"Choices from {count(data.sentences, 'list')} of {size_range(data.list_sizes)},",
         [
             Figure(chart, "From the worst to the best choice of each metric, with first and MBR."),
             make_table(["Choice", *names], rows),
-            make_table(["Lists", *names], spread),
+            make_table(["Lists", *names], spreads),
             _histograms(data),
         ],
-        data,
-        data["file"],
+        asdict(data),
+        data.file,
         sentences=_sentences(data),
         notes=[
             *(
                 [f"{equal:.1%} of the pairs are equal under BLEU, apart under SIMILE"]
-                if (equal := data["only_bleu_equal"]) is not None
+                if (equal := data.only_bleu_equal) is not None
                 else []
             ),
-            f"± is half of the 95% interval over {data['test']['resamples']:,} resamples of the "
-            f"lists, seed {data['test']['seed']}; p: paired bootstrap by the same (the tail of the "
+            f"± is half of the 95% interval over {data.test.resamples:,} resamples of the "
+            f"lists, seed {data.test.seed}; p: paired bootstrap by the same (the tail of the "
             "direction seen)",
             *(
                 []
-                if data["scored"]
+                if data.scored
                 else [
                     "these lists have no scores: their first candidate is the model's choice if a "
                     "beam wrote them, and any sample if they were sampled, so that no gain is told"
@@ -330,39 +390,38 @@ def answer_headroom(data: Data) -> Answer:
             f"of it that was gained on test sets ({measured}); few runs, of at most 200 "
             "updates, on small models and lists of 8: an order of magnitude, no promise",
         ],
-        signatures=data["signatures"],
+        signatures=data.signatures,
     )
 
 
-def _title(choice: str, data: Data) -> str:
+def _title(choice: str, data: Headroom) -> str:
     kind, _, metric = choice.partition("_")
     if choice == FIRST:
-        return "first, by the model" if data["scored"] else "first of the list"
-    return f"MBR by {NAMES[data['utility']]}" if choice == MBR else f"{kind} by {NAMES[metric]}"
+        return "first, by the model" if data.scored else "first of the list"
+    return f"MBR by {NAMES[data.utility]}" if choice == MBR else f"{kind} by {NAMES[metric]}"
 
 
-def _cell(figures: Data) -> str:
-    return f"{figures['value']:.2f} ±{(figures['high'] - figures['low']) / 2:.2f}"
+def _cell(figures: Chosen) -> str:
+    return f"{figures.value:.2f} ±{(figures.high - figures.low) / 2:.2f}"
 
 
-def _sentences(data: Data) -> list[str]:
-    choices, metric = data["choices"], data["utility"]
+def _sentences(data: Headroom) -> list[str]:
+    choices, metric = data.choices, data.utility
     changes = {
-        name: f"{own['value'] - choices[FIRST][name]['value']:+.2f}"
-        for name, own in choices[MBR].items()
+        name: f"{of.value - choices[FIRST][name].value:+.2f}" for name, of in choices[MBR].items()
     }
-    draws = data["test"]["resamples"]
-    chances = {name: p_told(own["p_value"], draws) for name, own in choices[MBR].items()}
+    draws = data.test.resamples
+    chances = {name: p_told(of.p_value, draws) for name, of in choices[MBR].items()}
     other = [f"{changes[m]} {NAMES[m]} ({chances[m]})" for m in changes if m != metric]
-    where = f"the n-best lists of {os.path.basename(data['file']) or 'the model'}"
+    where = f"the n-best lists of {os.path.basename(data.file) or 'the model'}"
     told = [
         f"On {where}, MBR decoding, without training, changes {NAMES[metric]} by {changes[metric]} "
         f"({chances[metric]}), {', '.join(other)}.",
         f"The best of each list is {_headroom(choices, metric):.2f} {NAMES[metric]} above the "
-        f"first; in {data['equal'][metric]:.0%} of the lists all candidates cost the same.",
+        f"first; in {data.equal[metric]:.0%} of the lists all candidates cost the same.",
     ]
-    if metric in data["gain"]:
-        low, high = data["gain"][metric]
+    if metric in data.gain:
+        low, high = data.gain[metric]
         told.append(
             f"Trained on {NAMES[metric]}, the models of this project gained a share of that "
             f"headroom which would be {low:+.2f} to {high:+.2f} here."
@@ -370,11 +429,11 @@ def _sentences(data: Data) -> list[str]:
     return told
 
 
-def _draw(figure: Any, data: Data) -> None:
-    metrics = list(data["choices"][FIRST])
+def _draw(figure: Any, data: Headroom) -> None:
+    metrics = list(data.choices[FIRST])
     panels = figure.subplots(len(metrics), 1, squeeze=False)[:, 0]
     for axes, metric in zip(panels, metrics, strict=True):
-        values = {name: row[metric]["value"] for name, row in data["choices"].items()}
+        values = {name: row[metric].value for name, row in data.choices.items()}
         ends = [values[f"worst_{metric}"], values[f"best_{metric}"]]
         axes.plot(ends, [0, 0], "|-", color=COLORS[0], linewidth=2, markersize=14)
         for name, mark, color in ((FIRST, "o", INK), (MBR, "D", COLORS[1])):
@@ -383,18 +442,18 @@ def _draw(figure: Any, data: Data) -> None:
         axes.set_ylim(-1, 1)
         axes.grid(axis="x")
     handles = panels[-1].get_lines()
-    names = ("worst to best", "first, by the model", f"MBR by {NAMES[data['utility']]}")
+    names = ("worst to best", "first, by the model", f"MBR by {NAMES[data.utility]}")
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
 
 
-def _histograms(data: Data) -> Figure:
-    costs = data["costs"]
+def _histograms(data: Headroom) -> Figure:
+    costs = data.costs
 
     def draw(figure: Any) -> None:
         panels = figure.subplots(1, len(costs), squeeze=False, sharey=True)[0]
-        for place, (panel, (cost, own)) in enumerate(zip(panels, costs.items(), strict=True)):
-            shares = [100 * number / max(1, data["pairs"]) for number in own["counts"]]
-            panel.stairs(shares, own["edges"], fill=True, color=COLORS[place], alpha=0.85)
+        for place, (panel, (cost, spread)) in enumerate(zip(panels, costs.items(), strict=True)):
+            shares = [100 * number / max(1, data.pairs) for number in spread.counts]
+            panel.stairs(shares, spread.edges, fill=True, color=COLORS[place], alpha=0.85)
             panel.set_title(NAMES[cost.removeprefix("cost_")], loc="left", fontsize=12)
             panel.grid(axis="y")
         panels[0].set_ylabel("% of pairs")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simile_plugin.report.answer import (
     Answer,
-    Data,
     Figure,
     count,
     make_table,
@@ -16,7 +16,7 @@ from simile_plugin.report.answer import (
     p_text,
     p_told,
 )
-from simile_plugin.report.human.ratings import compare_ratings
+from simile_plugin.report.human.ratings import Agreement, RatedPair, Ratings, compare_ratings
 from simile_plugin.report.inputs.choices import LEVEL
 from simile_plugin.significance import Bar, interval_chart
 
@@ -29,48 +29,48 @@ def ask(inputs: Inputs) -> Answer:
     return answer_ratings(compare_ratings(*inputs.human, inputs.test.resamples, inputs.test.seed))
 
 
-def answer_ratings(data: Data) -> Answer:
+def answer_ratings(data: Ratings) -> Answer:
     """Show the mean rating of each system, differences, agreement."""
-    people = count(len(data["annotators"]), "annotator")
+    people = count(len(data.annotators), "annotator")
     rated, bars = [], []
-    for system in data["systems"]:
-        low, high = system["interval"]["low"], system["interval"]["high"]
-        means = [f"{mean:.2f}" for mean in system["by_annotator"]]
-        rated.append([system["name"], f"{system['mean']:.2f}", f"{(high - low) / 2:.2f}", *means])
-        bars.append(Bar(system["name"], system["mean"], low, high, system["by_annotator"]))
+    for system in data.systems:
+        low, high = system.interval.low, system.interval.high
+        means = [f"{mean:.2f}" for mean in system.by_annotator]
+        rated.append([system.name, f"{system.mean:.2f}", f"{(high - low) / 2:.2f}", *means])
+        bars.append(Bar(system.name, system.mean, low, high, system.by_annotator))
     pairs = [
         [
-            f"{pair['second']} - {pair['first']}",
-            f"{pair['difference']:+.2f}",
-            p_text(pair["p_value"], data["resamples"]),
-            *(str(pair[key]) for key in ("better", "equal", "worse")),
+            f"{pair.second} - {pair.first}",
+            f"{pair.difference:+.2f}",
+            p_text(pair.p_value, data.resamples),
+            *map(str, (pair.better, pair.equal, pair.worse)),
         ]
-        for pair in data["pairs"]
+        for pair in data.pairs
     ]
-    lacking = data["drawn"] - data["sentences"]
-    left = f" of {data['drawn']} (the others are not yet rated by all)" if lacking else ""
-    sentences = f"{count(data['sentences'], 'sentence')}{left}"
+    lacking = data.drawn - data.sentences
+    left = f" of {data.drawn} (the others are not yet rated by all)" if lacking else ""
+    sentences = f"{count(data.sentences, 'sentence')}{left}"
     chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
     caption = "Mean rating with its 95% interval; small circles are single annotators."
-    annotators = raters(data["annotators"])
+    annotators = raters(data.annotators)
     return Answer(
         "human",
         "Human ratings",
         "How close people, who did not know whose translation they saw, found each to the "
         "reference.",
-        f"Ratings by {people} of {sentences}, study {data['study']}",
+        f"Ratings by {people} of {sentences}, study {data.study}",
         [
             make_table(["System", "Rating", "±", *annotators], rated),
             Figure(chart, caption),
             make_table(["Difference", "Rating", "p", "Better", "Equal", "Worse"], pairs),
         ],
-        data,
-        sentences=[_sentence(data["pairs"][-1], people, data["resamples"])],
+        asdict(data),
+        sentences=[_sentence(data.pairs[-1], people, data.resamples)],
         notes=[
-            _agreement(data["agreement"], len(data["annotators"])),
+            _agreement(data.agreement, len(data.annotators)),
             f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
-            f"{data['sentences']} sentences; ± and p: bootstrap over the sentences, "
-            f"{data['resamples']:,} resamples, seed {data['seed']} (p: the tail of the direction "
+            f"{data.sentences} sentences; ± and p: bootstrap over the sentences, "
+            f"{data.resamples:,} resamples, seed {data.seed} (p: the tail of the direction "
             "seen)",
         ],
     )
@@ -83,11 +83,11 @@ def raters(paths: Sequence[str]) -> list[str]:
     return [f"{name} ({i + 1})" if several else name for i, name in enumerate(names)]
 
 
-def _sentence(pair: Data, people: str, draws: int) -> str:
+def _sentence(pair: RatedPair, people: str, draws: int) -> str:
     """Tell what people say of the last two systems."""
-    first, second, difference = pair["first"], pair["second"], pair["difference"]
-    chance = p_told(pair["p_value"], draws)
-    if pair["p_value"] < LEVEL and difference:
+    first, second, difference = pair.first, pair.second, pair.difference
+    chance = p_told(pair.p_value, draws)
+    if pair.p_value < LEVEL and difference:
         better, worse = (second, first) if difference > 0 else (first, second)
         size = f"{abs(difference):.2f}"
         return f"People ({people}) rate {better} {size} points of 5 above {worse} ({chance})."
@@ -97,11 +97,11 @@ def _sentence(pair: Data, people: str, draws: int) -> str:
     )
 
 
-def _agreement(own: Data, annotators: int) -> str:
-    if own["equal"] is None:
+def _agreement(of: Agreement, annotators: int) -> str:
+    if of.equal is None:
         return "agreement: one annotator, so none can be computed"
-    alpha, pearson = (optional(own[key], ".2f", "undefined") for key in ("alpha", "pearson"))
+    alpha, pearson = (optional(value, ".2f", "undefined") for value in (of.alpha, of.pearson))
     return (
         f"agreement of {annotators} annotators: Krippendorff's alpha (interval) {alpha}, mean "
-        f"Pearson of two {pearson}, equal ratings {own['equal']:.0%}"
+        f"Pearson of two {pearson}, equal ratings {of.equal:.0%}"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from simile_plugin.files import InputError
 from simile_plugin.report.answer import Answer, Data, Figure, Part, Table, make_table
-from simile_plugin.report.bucketed import bucket_chart, bucket_table, spread
+from simile_plugin.report.bucketed import BucketRow, bucket_chart, bucket_table, spread
 from simile_plugin.report.inputs.buckets import FREQUENCIES, cutoff_names
 from simile_plugin.report.inputs.tags import english_tags
 from simile_plugin.report.inputs.texts import Sentences, tokenised
@@ -33,6 +34,34 @@ MOST_NGRAMS = 25
 Counts = tuple[Sequence[str], NDArray[np.int64]]
 
 
+@dataclass(frozen=True)
+class Ngram:
+    """An n-gram that two outputs get right how often; score: see `compare_ngrams`."""
+
+    ngram: str
+    first: int
+    second: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Words:
+    """Word F1 by bucket (frequency, pos), and the n-grams of two systems (first, second)."""
+
+    first_name: str
+    second_name: str
+    tables: dict[str, list[BucketRow]]
+    ngrams: dict[str, list[Ngram]]
+    notes: list[str]
+    resamples: int
+    seed: int
+
+    def data(self) -> Data:
+        """Return it for --json."""
+        tables = {kind: [row.data() for row in rows] for kind, rows in self.tables.items()}
+        return {**asdict(self), "tables": tables}
+
+
 def ask(inputs: Inputs) -> Answer:
     """Compute word F1 of every system, and compare the n-grams of two."""
     options, test, systems = inputs.options, inputs.rough_test, inputs.systems
@@ -44,25 +73,25 @@ def ask(inputs: Inputs) -> Answer:
     seeds = {system.name: len(system.outputs) for system in systems}
     first, second = (systems[place] for place in inputs.pair)
     numbers = test.resamples, test.seed
-    pair = [tokenised(options.tokenize, one.outputs[0]) for one in (first, second)]
+    pair = [tokenised(options.tokenize, system.outputs[0]) for system in (first, second)]
     return answer_lexical(
-        {
-            "first_name": first.name,
-            "second_name": second.name,
-            "tables": compare_words(texts, seeds, first.name, tags, inputs.frequencies, *numbers),
-            "ngrams": compare_ngrams(texts[0], *pair),
-            "notes": [
+        Words(
+            first_name=first.name,
+            second_name=second.name,
+            tables=compare_words(texts, seeds, first.name, tags, inputs.frequencies, *numbers),
+            ngrams=compare_ngrams(texts[0], *pair),
+            notes=[
                 f"words: tokens of sacreBLEU's {options.tokenize}; {inputs.frequency_note}",
                 *(
-                    f"n-grams of {one.name}: of its first seed"
-                    for one in (first, second)
-                    if one.outputs[1:]
+                    f"n-grams of {system.name}: of its first seed"
+                    for system in (first, second)
+                    if system.outputs[1:]
                 ),
                 note,
             ],
-            "resamples": test.resamples,
-            "seed": test.seed,
-        }
+            resamples=test.resamples,
+            seed=test.seed,
+        )
     )
 
 
@@ -74,7 +103,7 @@ def compare_words(
     frequencies: Mapping[str, int],
     resamples: int,
     seed: int,
-) -> dict[str, list[Data]]:
+) -> dict[str, list[BucketRow]]:
     """Compare word F1 of systems, by frequency and, with tags, part of speech.
 
     F1 = 2 m / (o + r) of a bucket: r words of the references, o words of an output, m of them
@@ -93,7 +122,7 @@ def compare_words(
     tables = {"frequency": _rows(_by_frequency(texts, frequencies), seeds, base, resamples, seed)}
     if tags is not None:
         rows = _rows(_by_tag(texts, tags), seeds, base, resamples, seed)
-        tables["pos"] = sorted(rows, key=lambda row: -row["count"])
+        tables["pos"] = sorted(rows, key=lambda row: -row.count)
     return tables
 
 
@@ -130,7 +159,7 @@ def _counted(statistics: Sequence[Any]) -> NDArray[np.int64]:
 
 def _rows(
     counted: Counts, seeds: Mapping[str, int], base: str, resamples: int, seed: int
-) -> list[Data]:
+) -> list[BucketRow]:
     buckets, counts = counted
     sentences, parts, width = counts.shape
     values = _f1(counts.sum(0, dtype=np.float64), seeds)
@@ -140,12 +169,15 @@ def _rows(
         for own in resample_counts(sentences, resamples, seed)
     ]
     draws = {name: np.concatenate([part[name] for part in drawn]) for name in seeds}
-    rows: list[Data] = []
+    rows = []
     for k, bucket in enumerate(buckets):
         words = int(counts[:, 0, k].sum())
-        own = {name: float(f1[k]) if words else None for name, f1 in values.items()}
-        around = spread(own, {n: d[:, k] for n, d in draws.items()}, base) if words else {}
-        rows.append({"bucket": bucket, "count": words, "values": own, "against": around})
+        if not words:
+            rows.append(BucketRow(bucket, 0, dict.fromkeys(values), {}))
+            continue
+        of_bucket = {name: float(f1[k]) for name, f1 in values.items()}
+        against = spread(of_bucket, {name: drawn[:, k] for name, drawn in draws.items()}, base)
+        rows.append(BucketRow(bucket, words, {**of_bucket}, against))
     return rows
 
 
@@ -164,7 +196,7 @@ def _f1(sums: Floats, seeds: Mapping[str, int]) -> dict[str, Floats]:
     }
 
 
-def compare_ngrams(refs: Sentences, first: Sentences, second: Sentences) -> dict[str, list[Data]]:
+def compare_ngrams(refs: Sentences, first: Sentences, second: Sentences) -> dict[str, list[Ngram]]:
     """Find the n-grams (1 to 4 words) that one output gets right more often than the other.
 
     By (m1 + 1) / (m1 + m2 + 2) of m1 and m2 matches, as compare-mt ranks them; of equals the longer
@@ -176,15 +208,10 @@ def compare_ngrams(refs: Sentences, first: Sentences, second: Sentences) -> dict
     matches = [compare(refs, output)[1] for output in (first, second)]
     scores = extract_salient_features(*matches)
 
-    def best(sign: int) -> list[Data]:
+    def best(sign: int) -> list[Ngram]:
         ranked = sorted(scores, key=lambda ngram: (-sign * scores[ngram], -len(ngram), ngram))
         return [
-            {
-                "ngram": " ".join(ngram),
-                "first": matches[0][ngram],
-                "second": matches[1][ngram],
-                "score": scores[ngram],
-            }
+            Ngram(" ".join(ngram), matches[0][ngram], matches[1][ngram], scores[ngram])
             for ngram in ranked[:MOST_NGRAMS]
             if sign * (scores[ngram] - 0.5) > 0
         ]
@@ -195,37 +222,37 @@ def compare_ngrams(refs: Sentences, first: Sentences, second: Sentences) -> dict
 # --- the answer ---
 
 
-def answer_lexical(data: Data) -> Answer:
+def answer_lexical(data: Words) -> Answer:
     """Show F1 by bucket of every system, then the n-grams of two."""
     parts: list[Part] = []
-    for kind, rows in data["tables"].items():
+    for kind, rows in data.tables.items():
         label = f"Word F1 by {TITLES[kind].lower()}"
-        filled = [row for row in rows if row["count"]]
+        filled = [row for row in rows if row.count]
         parts.append(Figure(bucket_chart(label, "F1, percent", filled), f"{label}."))
         parts.append(bucket_table(TITLES[kind], filled))
-    names = data["first_name"], data["second_name"]
-    for better, key in zip(names, data["ngrams"], strict=True):
-        if data["ngrams"][key]:
-            parts.append(_ngram_table(data["ngrams"][key], names, better))
+    names = data.first_name, data.second_name
+    for better, key in zip(names, data.ngrams, strict=True):
+        if data.ngrams[key]:
+            parts.append(_ngram_table(data.ngrams[key], names, better))
     return Answer(
         "lexical",
         "Which words are translated better",
         "F1 of word choice by how frequent the word is and by part of speech; the words and "
         "n-grams that one system gets right and the other does not.",
-        f"Word F1 in percent; *: clearly above or below {data['first_name']}",
+        f"Word F1 in percent; *: clearly above or below {data.first_name}",
         parts,
-        data,
+        data.data(),
         notes=[
             f"count: words of the references; *: the 95% bootstrap interval of the difference from "
-            f"{data['first_name']} over the sentences leaves out 0, {data['resamples']:,} "
-            f"resamples, seed {data['seed']}",
+            f"{data.first_name} over the sentences leaves out 0, {data.resamples:,} "
+            f"resamples, seed {data.seed}",
             f"F1, n-grams and their order: compare-mt {version('compare_mt')}'s",
-            *data["notes"],
+            *data.notes,
         ],
     )
 
 
-def _ngram_table(ngrams: Sequence[Data], names: tuple[str, str], better: str) -> Table:
-    rows = [[one["ngram"], one["first"], one["second"]] for one in ngrams]
+def _ngram_table(ngrams: Sequence[Ngram], names: tuple[str, str], better: str) -> Table:
+    rows = [[of.ngram, of.first, of.second] for of in ngrams]
     title = f"n-grams that {better} gets right more often"
     return make_table(["n-gram, times right", *names], rows, folded=title)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
-from simile_plugin.report.answer import HEADINGS, Answer, Cell, Data, Figure, make_table
+from simile_plugin.report.answer import HEADINGS, Answer, Cell, Figure, make_table
 from simile_plugin.report.inputs.systems import read_systems
 from simile_plugin.significance import Chart, Line, Panel, line_chart
 
@@ -19,6 +21,27 @@ if TYPE_CHECKING:
 FILE = re.compile(r"(?P<system>(?P<name>.+)\.n(?P<n>[1-9]\d*)|mle)(\.(?P<seed>\d+))?\.txt(\.gz)?")
 FLAG = "--nbest-folder"
 LAYOUT = "NAME.nN.txt or NAME.nN.SEED.txt, say simile.n8.1.txt"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A system trained with n candidates (0: before that): metric -> a corpus score a seed."""
+
+    n: int
+    files: tuple[str, ...]
+    scores: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class NbestScores:
+    """The outputs of a folder: name -> points in the order of n; baseline: of mle.txt."""
+
+    folder: str
+    sentences: int
+    points: dict[str, list[Point]]
+    baseline: Point | None
+    signatures: dict[str, str]
+    notes: list[str]
 
 
 def ask(inputs: Inputs) -> Answer:
@@ -44,44 +67,49 @@ def ask(inputs: Inputs) -> Answer:
     systems = read_systems(FLAG, named, refs, f"--ref {inputs.options.ref}", inputs.texts.lines)
     with Progress(len(refs), "sent") as bar:
         scored = score_all(systems, refs, inputs.scorer, bar.update)
-    points: dict[str, list[Data]] = {}
+    points: dict[str, list[Point]] = {}
     baseline = None
     for system, row in zip(systems, score_systems(systems, refs, scored), strict=True):
         row.pop(LENGTH_RATIO)
         scores = {metric: own.seed_scores().tolist() for metric, own in row.items()}
-        point = {"n": 0, "files": system.files, "scores": scores}
         if size := sizes.get(system.name):
-            points.setdefault(size["name"], []).append(point | {"n": int(size["n"])})
+            point = Point(int(size["n"]), system.files, scores)
+            points.setdefault(size["name"], []).append(point)
         else:
-            baseline = point
-    everywhere = {point["n"] for own in points.values() for point in own}
-    lacking = {name: everywhere - {point["n"] for point in own} for name, own in points.items()}
-    data = {
-        "folder": folder,
-        "sentences": len(refs),
-        "points": {name: sorted(own, key=lambda p: p["n"]) for name, own in points.items()},
-        "baseline": baseline,
-        "signatures": inputs.scorer.signatures("BLEU", "chrF", "SIM, SIMILE"),
-        "notes": [
-            f"{name}: no output for N = {', '.join(map(str, sorted(own)))}"
-            for name, own in lacking.items()
-            if own
-        ],
-    }
+            baseline = Point(0, system.files, scores)
+    data = NbestScores(
+        folder=folder,
+        sentences=len(refs),
+        points={name: sorted(of, key=lambda point: point.n) for name, of in points.items()},
+        baseline=baseline,
+        signatures=inputs.scorer.signatures("BLEU", "chrF", "SIM, SIMILE"),
+        notes=_lacking(points),
+    )
     return answer_nbest(data)
 
 
-def answer_nbest(data: Data) -> Answer:
+def _lacking(points: Mapping[str, Sequence[Point]]) -> list[str]:
+    """Tell which systems have no output for an N that another one has."""
+    everywhere = {point.n for of in points.values() for point in of}
+    lacking = {name: sorted(everywhere - {point.n for point in of}) for name, of in points.items()}
+    return [
+        f"{name}: no output for N = {', '.join(map(str, sizes))}"
+        for name, sizes in lacking.items()
+        if sizes
+    ]
+
+
+def answer_nbest(data: NbestScores) -> Answer:
     """Show a line a system and N: scores, of several seeds the mean with lowest and highest."""
-    points = [("MLE", data["baseline"])] if data["baseline"] else []
-    points += [(name, point) for name, own in data["points"].items() for point in own]
-    metrics = list(points[-1][1]["scores"])
+    points = [("MLE", data.baseline)] if data.baseline else []
+    points += [(name, point) for name, own in data.points.items() for point in own]
+    metrics = list(points[-1][1].scores)
     rows = [
         [
             name,
-            str(point["n"] or "-"),
-            str(len(point["files"])),
-            *(_cell(point["scores"][metric]) for metric in metrics),
+            str(point.n or "-"),
+            str(len(point.files)),
+            *(_cell(point.scores[metric]) for metric in metrics),
         ]
         for name, point in points
     ]
@@ -90,15 +118,15 @@ def answer_nbest(data: Data) -> Answer:
         "nbest",
         "Size of the n-best list",
         "Test scores of systems that were trained with more and with fewer candidates a sentence.",
-        f"Scores by number of candidates on {data['sentences']:,} sentences,",
+        f"Scores by number of candidates on {data.sentences:,} sentences,",
         [
             Figure(nbest_chart(data), "Test scores by the number of candidates N."),
             make_table(header, rows),
         ],
-        data,
-        data["folder"],
-        notes=data["notes"],
-        signatures=data["signatures"],
+        asdict(data),
+        data.folder,
+        notes=data.notes,
+        signatures=data.signatures,
     )
 
 
@@ -107,21 +135,21 @@ def _cell(seeds: list[float]) -> Cell:
     return Cell(f"{fmean(seeds):.2f}{spread}", fmean(seeds))
 
 
-def nbest_chart(data: Data) -> Chart:
+def nbest_chart(data: NbestScores) -> Chart:
     """Draw test BLEU, and SIM where it is known, against N; bands are seeds."""
-    points = data["points"]
-    known = next(iter(points.values()))[0]["scores"]
+    points = data.points
+    known = next(iter(points.values()))[0].scores
     metrics = [metric for metric in ("bleu", "sim") if metric in known]
     panels = []
     for metric in metrics:
         lines = {}
         for name, own in points.items():
-            seeds = [point["scores"][metric] for point in own]
+            seeds = [point.scores[metric] for point in own]
             mean, low, high = list(map(fmean, seeds)), list(map(min, seeds)), list(map(max, seeds))
-            lines[name] = Line([point["n"] for point in own], mean, low, high)
-        before = {"MLE": [fmean(data["baseline"]["scores"][metric])]} if data["baseline"] else {}
+            lines[name] = Line([point.n for point in own], mean, low, high)
+        before = {"MLE": [fmean(data.baseline.scores[metric])]} if data.baseline else {}
         panels.append(Panel(f"Test {HEADINGS[metric]}", lines, before))
     names = " and ".join(HEADINGS[metric] for metric in metrics)
     label = f"Test {names} against the number of candidates, of {', '.join(points)}"
-    sizes = sorted({point["n"] for own in points.values() for point in own})
+    sizes = sorted({point.n for own in points.values() for point in own})
     return line_chart(label, panels, "N, candidates a sentence in training", powers=sizes)
