@@ -20,7 +20,7 @@ from simile_plugin.files import InputError
 COMMANDS = (
     *("doctor", "filter-pairs", "train-encoder", "distil-encoder", "eval-encoder"),
     *("fit-reward", "probe"),
-    *("finetune", "finetune-hf", "mbr", "rerank", "score", "report", "human-eval"),
+    *("finetune", "finetune-hf", "mbr", "score", "report", "human-eval"),
 )
 LESS_USED = ("user-dir", "model-flags", "binarize-pairs", "convert-encoder")
 

@@ -20,10 +20,11 @@ from simile_plugin.cli._lists import (
     warn_of_whole_sentences,
     write_choices,
 )
-from simile_plugin.files import FILE, option
+from simile_plugin.files import FILE, InputError, option
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
+    from simile_plugin.reward import Reward, Scorer
     from simile_plugin.significance import Floats
 
 HELP = "the best of each list of candidates by MBR decoding: no reference, no training needed"
@@ -35,8 +36,9 @@ Minimum Bayes risk decoding: of each list, the candidate that is best on average
 Give the first 8 to 32 of a wide beam (fairseq-generate --beam 64 --nbest 32), or 256 samples
 (--sampling --sampling-topk 10 --beam 256 --nbest 256), both with --required-batch-size-multiple 1,
 without which fairseq leaves sentences out; --pseudo-refs takes the one beside the
-other. docs/results/mbr.md has what each gained. SIM and SIMILE are exact in time that grows with
-N, not N x N.
+other. With --against references the choice is the oracle: what the best choice of each list would
+be worth; its figures and the model's go to standard error. docs/results/mbr.md has what each
+gained. SIM and SIMILE are exact in time that grows with N, not N x N.
 
 {LISTS}"""
 
@@ -52,6 +54,8 @@ examples:
   simile mbr nbest.txt.gz --utility chrf --weights model --output mbr.en
   simile mbr nbest.jsonl --pseudo-refs samples.jsonl --utility simile:0.5,bleu:0.5 \\
       --encoder ENCODER > mbr.en
+  simile mbr nbest.txt --utility source --encoder BILINGUAL --src test.de --output out.en
+  simile mbr nbest.txt --against references --ref test.en --utility bleu --output oracle.en
   simile mbr train.samples --src train.de --encoder ENCODER --write-pairs preferences \\
       --output train.mbr.en      # data for preference training and for MBR fine-tuning
 """
@@ -71,6 +75,13 @@ class Options(SimileFlags, ListFlags):
     pseudo_refs: str | None = file_option(
         "second file of lists of the same sentences: the pseudo-references (default: LISTS)", None
     )
+    against: str = option(
+        "what a candidate is compared with: candidates (default), those of its list or of "
+        "--pseudo-refs; or references",
+        "candidates",
+        choices=("candidates", "references"),
+    )
+    ref: str | None = file_option("references, for --against references, if LISTS has none", None)
     weights: str = option(
         "of pseudo-references: uniform (default; right for samples), or model: exp of the "
         "log-probability that fairseq prints (P- lines), else of the score; right for n-best lists",
@@ -96,27 +107,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.files import Progress, check_outputs, check_standard_input
-    from simile_plugin.nbest import choose_all, expected_utilities, read_lists, sources
+    from simile_plugin.nbest import choose_all, expected_utilities, sources
     from simile_plugin.reward import Reward
 
     options = read_flags(args, Options)
+    _check(options)
     targets = {"--output": options.output}
     if options.write_pairs:
         targets |= {f"--write-pairs ({e})": options.write_pairs + e for e in (".jsonl", ".tsv")}
     files = {"LISTS": options.lists, "--src": options.src, "--pseudo-refs": options.pseudo_refs}
+    files["--ref"] = options.ref
     check_outputs(targets, files.values())
     check_standard_input((path, flag) for flag, path in files.items())
-    lists, number = read_candidates(options)
+    lists, number = read_candidates(options, options.ref)
     if options.write_pairs:
         sources(lists, f"--write-pairs: {options.lists}")
-    pseudo = read_lists(options.pseudo_refs, "--pseudo-refs") if options.pseudo_refs else None
+    pseudo = _pseudo_references(options, lists)
     reward = Reward(options.utility, "--utility")
     scorer = options.scorer(reward=reward)
-    firsts = [one.hyps[one.first] for one in lists if one.hyps]
-    warn_of_text("mbr", [(options.lists, firsts)])
-    if "bleu" in reward.weights:
-        warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
-    warn_of_missing_sources("mbr", reward, lists)
+    _warn(options, reward, lists)
     with Progress(len(lists), "list") as bar:
         utilities = expected_utilities(lists, scorer, pseudo, options.weights, bar.update)
     choices = choose_all(lists, utilities)
@@ -128,11 +137,49 @@ def run(args: argparse.Namespace) -> int:
     ]
     empty = write_choices(options, lists, number, choices, numbers)
     _tell(lists, choices, empty)
-    if pseudo is not None:
+    if options.against == "references":
+        _tell_figures(options.lists, lists, choices, scorer)
+    elif pseudo is not None:
         _tell_unknown(lists, pseudo)
     if options.write_pairs:
         _write_pairs(options.write_pairs, lists, utilities, choices)
     return 0
+
+
+def _check(options: Options) -> None:
+    """Raise InputError for flags that would be ignored."""
+    if options.against != "references":
+        if options.ref:
+            raise InputError("--ref: is for --against references; give that, too")
+        return
+    ignored = {"--pseudo-refs": options.pseudo_refs, "--weights": options.weights == "model"}
+    for flag in (flag for flag, given in ignored.items() if given):
+        raise InputError(f"{flag}: is for --against candidates; leave it out")
+
+
+def _pseudo_references(options: Options, lists: Sequence[NbestList]) -> list[NbestList] | None:
+    """Return the lists of what candidates are compared with; None: the candidates themselves."""
+    from simile_plugin.nbest import NbestList, read_lists, references
+
+    if options.against == "references":
+        refs = references(lists, f"LISTS: {options.lists}")
+        return [NbestList(one.sentence, None, (ref,)) for one, ref in zip(lists, refs, strict=True)]
+    return list(read_lists(options.pseudo_refs, "--pseudo-refs")) if options.pseudo_refs else None
+
+
+def _warn(options: Options, reward: Reward, lists: Sequence[NbestList]) -> None:
+    """Say so where text or sources are not what the utility is made for."""
+    firsts = [one.hyps[one.first] for one in lists if one.hyps]
+    if options.against == "references":
+        refs = [one.ref or "" for one in lists]
+        name = f"the references of {options.lists}"
+        warn_of_text("mbr", [(name, refs), (options.lists, firsts)], refs)
+        warn_of_whole_sentences("mbr", name, refs, options.tokenize)
+    else:
+        warn_of_text("mbr", [(options.lists, firsts)])
+        if "bleu" in reward.weights:
+            warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
+    warn_of_missing_sources("mbr", reward, lists)
 
 
 def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str) -> None:
@@ -143,6 +190,33 @@ def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str)
     )
     text = f"{len(lists):,} lists, {candidates:,} candidates; {changed:,} choices are not the"
     print(f"simile mbr: {text} model's{empty and f'; {empty}'}", file=sys.stderr)
+
+
+def _tell_figures(
+    path: str, lists: Sequence[NbestList], choices: Sequence[int | None], scorer: Scorer
+) -> None:
+    """Print BLEU, chrF and with an encoder SIMILE of the model's choices and of the oracle's."""
+    from simile_plugin.nbest import references
+    from simile_plugin.reward import corpus_bleu, corpus_chrf
+    from simile_plugin.significance import text_table
+
+    before = [one.hyps[one.first] if one.hyps else "" for one in lists]
+    after = [
+        "" if place is None else one.hyps[place] for one, place in zip(lists, choices, strict=True)
+    ]
+    scores = scorer.outputs([before, after], references(lists, path), chrf_words=0)
+    assert scores.chrf_stats is not None
+    columns = {
+        "BLEU": corpus_bleu(scores.bleu_stats.sum(0)).tolist(),
+        "chrF": corpus_chrf(scores.chrf_stats.sum(0).numpy()).tolist(),
+    }
+    if scores.simile is not None:
+        columns["SIMILE"] = (100 * scores.simile.double().mean(0)).tolist()
+    rows = [
+        [name, *(f"{column[row]:.2f}" for column in columns.values())]
+        for row, name in enumerate(("model's choice", "oracle"))
+    ]
+    print(text_table([[f"{path} ({len(lists):,} lists)", *columns], *rows]), file=sys.stderr)
 
 
 def _tell_unknown(lists: Sequence[NbestList], pseudo: Sequence[NbestList]) -> None:

@@ -1,4 +1,4 @@
-"""Lists of candidates of any model: readers, MBR decoding, reranking.
+"""Lists of candidates of any model: readers and MBR decoding.
 
 >>> from simile_plugin.encoder import load_encoder
 >>> from simile_plugin.nbest import NbestList, choose, expected_utilities
@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
         with_references,
         with_sources,
     )
-    from simile_plugin.nbest.rerank import list_rewards
 
 __all__ = [
     "TIE",
@@ -41,7 +40,6 @@ __all__ = [
     "choose_all",
     "cost_warning",
     "expected_utilities",
-    "list_rewards",
     "read_lists",
     "read_nbest_lists",
     "references",
@@ -50,4 +48,4 @@ __all__ = [
     "with_sources",
 ]
 
-__getattr__ = imported_later(__name__, ("readers", "mbr", "rerank"), __all__)
+__getattr__ = imported_later(__name__, ("readers", "mbr"), __all__)

@@ -141,7 +141,7 @@ def test_a_row_without_a_reference_has_no_reward(encoder):
         assert found == [pytest.approx(1.0), None]
 
 
-@pytest.mark.parametrize("spec", ["half", "tests.nbest.test_rerank:words"])
+@pytest.mark.parametrize("spec", ["half", "tests.nbest.test_oracle:words"])
 def test_one_reference_is_not_everybodys(encoder, spec):
     with pytest.raises(InputError, match="got 2 candidate lists for 1 references"):
         CompletionReward(Scorer(Reward(spec), encoder))(["x"] * 2, REFS, reference=REFS[:1])

@@ -1,4 +1,4 @@
-"""Reranking: rewards one by one, the command."""
+"""The oracle: the candidate of each list that a reward of the references puts first."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,7 @@ import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import NbestList, list_rewards
-from simile_plugin.nbest import rerank as module
+from simile_plugin.nbest import NbestList, choose_all, expected_utilities
 from simile_plugin.reward import Reward, Scorer
 from tests.conftest import SENTENCES
 
@@ -23,18 +22,15 @@ def words(hyps: list[list[str]], refs: list[str], srcs: list[str]) -> list[list[
     return [[len(hyp.split()) for hyp in row] for row in hyps]
 
 
-def test_rewards_are_those_of_training_one_by_one(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "STRINGS_AT_ONCE", 3)
+def test_the_utility_of_one_reference_is_the_reward(encoder: Encoder) -> None:
+    pseudo = [NbestList(one.sentence, None, (one.ref or "",)) for one in LISTS]
     scorer = Scorer(Reward("half"), encoder)
-    refs = [one.ref or "" for one in LISTS]
-    found = list_rewards(LISTS, refs, scorer)
-    for one, ref, values in zip(LISTS, refs, found, strict=True):
-        singly = [Scorer(encoder=encoder).lists([[hyp]], [ref]) for hyp in one.hyps]
-        expected = [float(scorer.reward.from_scores(scores)) for scores in singly]
-        assert values.tolist() == pytest.approx(expected, abs=1e-6)
-    counted = list_rewards(LISTS, refs, Scorer(Reward("tests.nbest.test_rerank:words")))
+    values = expected_utilities(LISTS, scorer, pseudo)
+    for one, row in zip(LISTS, values, strict=True):
+        expected = [float(scorer.values([[hyp]], [one.ref or ""], [])) for hyp in one.hyps]
+        assert row.tolist() == pytest.approx(expected, abs=1e-6)
+    assert choose_all(LISTS, values) == [0, None, 0]
+    counted = expected_utilities(LISTS, Scorer(Reward("tests.nbest.test_oracle:words")), pseudo)
     assert [row.tolist() for row in counted] == [[8, 8, 8], [], [10, 8]]
 
 
@@ -54,45 +50,45 @@ def lists(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> int:
-    return main(["rerank", *map(str, arguments)])
+    return main(["mbr", "--against", "references", *map(str, arguments)])
 
 
 def test_the_oracle_with_its_figures(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lists) == 0
+    assert run(lists, "--utility", "bleu") == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == [SENTENCES[0], "", SENTENCES[5]]
-    assert "model's choice" in err and "reranked" in err
+    assert "model's choice" in err and "oracle" in err
     assert "1 sentences without candidates" in err
-    assert run(lists, "--reward", "tests.nbest.test_rerank:words", "--json") == 0
+    assert run(lists, "--utility", "tests.nbest.test_oracle:words", "--json") == 0
     out, err = capsys.readouterr()
-    assert "simile rerank: 1 sentences without candidates have no line (fairseq-gen" in err
+    assert "1 sentences without candidates have no line (fairseq-gen" in err
     records = [json.loads(line) for line in out.splitlines()]
     # as many words in each candidate of the first list: the one with the highest score
-    assert [(one["id"], one["place"], one["value"]) for one in records] == [(0, 1, 8), (2, 0, 10)]
+    assert [(one["id"], one["place"], one["utility"]) for one in records] == [(0, 1, 8), (2, 0, 10)]
 
 
 def test_what_is_refused(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = lists.with_name("bare.jsonl")
     bare.write_text('{"hyps": ["a", "b"], "scores": [1, 2]}\n')
+    other = lists.with_name("other.jsonl")
     for flags, message in (
-        (
-            [lists, "--reward", "sim"],
-            "--encoder: not given, but --reward sim needs a reward encoder",
-        ),
-        ([bare], "sentence 0 but no reference (fairseq: no T-0); give --ref FILE, or lists"),
+        ([lists, "--utility", "sim"], "--encoder: not given, but --utility sim needs a reward"),
+        ([bare, "--utility", "bleu"], "no reference (fairseq: no T-0); give --ref FILE, or lists"),
+        ([lists, "--pseudo-refs", other], "--pseudo-refs: is for --against candidates"),
+        ([lists, "--weights", "model"], "--weights: is for --against candidates"),
+        ([lists, "--against", "candidates", "--ref", other], "--ref: is for --against references"),
     ):
         assert run(*flags) == 2
         err = capsys.readouterr().err
         assert message in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["mbr --utility bleu", "rerank --reward bleu"])
+@pytest.mark.parametrize("against", ["candidates", "references"])
 def test_text_that_is_not_plain_is_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], against: str
 ) -> None:
     lists = tmp_path / "lists.jsonl"
     lists.write_text('{"id": 0, "hyps": ["it&#39;s"], "scores": [-1], "ref": "it is"}')
-    command, *flags = words.split()
-    assert main([command, str(lists), *flags]) == 0
-    told = f"simile {command}: warning: {lists} has HTML escapes ('&#39;')"
+    assert main(["mbr", str(lists), "--utility", "bleu", "--against", against]) == 0
+    told = f"simile mbr: warning: {lists} has HTML escapes ('&#39;')"
     assert told in capsys.readouterr().err
