@@ -14,15 +14,8 @@ from simile_plugin.encoder_training.binarized import (
 from simile_plugin.encoder_training.config import DistilConfig, TrainingConfig
 from simile_plugin.encoder_training.filtering import FilterOptions, filter_pairs
 from simile_plugin.encoder_training.options import RunOptions
-from simile_plugin.encoder_training.pairs import (
-    BadLines,
-    Pairs,
-    Tokens,
-    read_pairs,
-    segment_pairs,
-    train_sentencepiece,
-    train_tokenizer,
-)
+from simile_plugin.encoder_training.pairs import BadLines, Pairs, Tokens, read_pairs, segment_pairs
+from simile_plugin.encoder_training.tokenizers import train_sentencepiece, train_tokenizer
 from simile_plugin.encoder_training.tsv import TsvInput
 from simile_plugin.files import imported_later
 

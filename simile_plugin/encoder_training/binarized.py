@@ -26,17 +26,19 @@ from simile_plugin import __version__
 from simile_plugin.encoder import Preprocessing, Segmenter, Tokenizer, file_names, load_tokenizer
 from simile_plugin.encoder_training.options import COUNT, ColumnFiles, TextOptions, data, text
 from simile_plugin.encoder_training.pairs import (
-    DEFAULT_SIZE,
     NO_PIECE,
     BadLines,
     Pairs,
     Tokens,
     ids_dtype,
-    of_prepared,
     read_block,
-    read_sentencepiece,
     segment_block,
     sentence_hash,
+)
+from simile_plugin.encoder_training.tokenizers import (
+    DEFAULT_SIZE,
+    of_prepared,
+    read_sentencepiece,
     train_tokenizer,
 )
 from simile_plugin.encoder_training.tsv import Block, Columns, PairsProgress, TsvInput

@@ -27,7 +27,7 @@ from simile_plugin.encoder import (
     make_composer,
 )
 from simile_plugin.encoder_training.config import DistilConfig
-from simile_plugin.encoder_training.pairs import say, train_tokenizer
+from simile_plugin.encoder_training.tokenizers import say, train_tokenizer
 from simile_plugin.encoder_training.tsv import LOOKED_AT, no_sentence
 from simile_plugin.files import InputError, Progress
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import Tokenizer, load_own_encoder
 from simile_plugin.encoder_training.config import TrainingConfig
-from simile_plugin.encoder_training.pairs import say
+from simile_plugin.encoder_training.tokenizers import say
 from simile_plugin.encoder_training.tsv import TsvInput
 from simile_plugin.files import InputError, finite_number
 

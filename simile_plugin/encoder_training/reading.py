@@ -12,17 +12,10 @@ from typing import Any
 from simile_plugin.encoder import Tokenizer, types_of
 from simile_plugin.encoder_training.binarized import are_binarized, open_binarized
 from simile_plugin.encoder_training.options import RunOptions, TextOptions
-from simile_plugin.encoder_training.pairs import (
-    BadLines,
-    Pairs,
-    read_pairs,
-    read_sentencepiece,
-    say,
-    segment_pairs,
-    train_tokenizer,
-)
+from simile_plugin.encoder_training.pairs import BadLines, Pairs, read_pairs, segment_pairs
 from simile_plugin.encoder_training.processes import rank_and_world
 from simile_plugin.encoder_training.state import RunFolder
+from simile_plugin.encoder_training.tokenizers import read_sentencepiece, say, train_tokenizer
 from simile_plugin.files import InputError, flag_name
 
 PIECES = 8000  # of a sentencepiece model, unless --vocab-size says otherwise

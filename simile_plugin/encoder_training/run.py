@@ -35,10 +35,10 @@ from simile_plugin.encoder_training.margin import (
     embeddings_collapsed,
 )
 from simile_plugin.encoder_training.options import RunOptions
-from simile_plugin.encoder_training.pairs import say
 from simile_plugin.encoder_training.processes import joined_processes
 from simile_plugin.encoder_training.reading import BinarizedData, TextData, read_training_data
 from simile_plugin.encoder_training.state import RunFolder
+from simile_plugin.encoder_training.tokenizers import say
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.evaluation import StsSet, check_sts, evaluate_sts, read_sts
 from simile_plugin.files import (

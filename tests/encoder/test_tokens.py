@@ -20,7 +20,7 @@ from simile_plugin.encoder.tokens import (
     file_names,
     load_tokenizer,
 )
-from simile_plugin.encoder_training.pairs import train_tokenizer
+from simile_plugin.encoder_training.tokenizers import train_tokenizer
 
 PLAIN = Preprocessing()
 TEXT = ["The heron waits.", "A heron, grey and still, waits!", "Çay içtik; heron yok", "☃ ☃☃"]

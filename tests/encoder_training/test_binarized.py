@@ -32,8 +32,8 @@ from simile_plugin.encoder_training.pairs import (
     read_pairs,
     segment_pairs,
     sentence_hash,
-    train_sentencepiece,
 )
+from simile_plugin.encoder_training.tokenizers import train_sentencepiece
 from simile_plugin.encoder_training.tsv import FIRST_TWO, TsvInput
 
 PLAIN = Preprocessing()

@@ -15,8 +15,9 @@ from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import Tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.negatives import hardest_negatives
-from simile_plugin.encoder_training.pairs import read_pairs, segment_pairs, train_tokenizer
+from simile_plugin.encoder_training.pairs import read_pairs, segment_pairs
 from simile_plugin.encoder_training.run import finished_encoder
+from simile_plugin.encoder_training.tokenizers import train_tokenizer
 from simile_plugin.encoder_training.trainer import Trainer
 from simile_plugin.reward import Scorer
 from simile_plugin.reward.simile import signature

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 
 from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
-from simile_plugin.encoder_training.pairs import (
-    BadLines,
-    read_pairs,
-    read_sentencepiece,
-    segment_pairs,
-    sentence_hash,
-    train_sentencepiece,
-)
+from simile_plugin.encoder_training.pairs import BadLines, read_pairs, segment_pairs, sentence_hash
+from simile_plugin.encoder_training.tokenizers import read_sentencepiece, train_sentencepiece
 
 PLAIN = Preprocessing()
 
