@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from simile_plugin.encoder import load_encoder, usable_device
-    from simile_plugin.evaluation import read_judgements, read_sts
+    from simile_plugin.evaluation import Metrics, read_judgements, read_sts
     from simile_plugin.report import answer_quality, render_text
     from simile_plugin.reward import check_tokenizer
 
@@ -129,9 +129,14 @@ def run(args: argparse.Namespace) -> int:
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
         warn_of_unknown(name, encoder, sentences)
-    settings = options.simile_alpha, options.resamples, options.seed
-    more = learned, options.tokenize, options.reward
-    answer = answer_quality(encoders, folders, judged, *settings, *more)
+    metrics = Metrics(
+        encoders,
+        options.simile_alpha,
+        options.tokenize,
+        learned=learned,
+        rewards=options.reward,
+    )
+    answer = answer_quality(metrics, folders, judged, options.resamples, options.seed)
     for warning in answer.warnings if options.json else ():  # the tables say so themselves
         print(f"simile eval-encoder: warning: {warning}", file=sys.stderr)
     if options.json:

@@ -20,6 +20,7 @@ from simile_plugin.evaluation.probe import (
     reward_scores,
 )
 from simile_plugin.evaluation.reward_fit import Fit, FitSettings, fit_reward, steps
+from simile_plugin.evaluation.sentence_metrics import Metrics
 from simile_plugin.evaluation.sts import (
     StsSet,
     evaluate_sts,
@@ -40,6 +41,7 @@ __all__ = [
     "FitSettings",
     "Judgements",
     "Meteor",
+    "Metrics",
     "Probed",
     "Quality",
     "Scores",

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from simile_plugin.encoder import RewardEncoder
-from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.probe import reward_scores
 from simile_plugin.evaluation.sentence_metrics import (
+    Metrics,
     check_direction,
     differences,
-    encoder_scores,
-    surface_scores,
     without_rounding,
 )
 from simile_plugin.files import InputError, Row, read_rows
-from simile_plugin.reward import SIMILE_ALPHA, LearnedReward, Reward, Scorer
+from simile_plugin.reward import Reward, Scorer
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     KINDS,
@@ -163,58 +161,49 @@ def _find_columns(header: Row, columns: Sequence[str] | None) -> list[int]:
     return where
 
 
-def metric_scores(
-    encoders: Mapping[str, RewardEncoder],
-    judgements: Judgements,
-    alpha: float = SIMILE_ALPHA,
-    meteor: Meteor | None = None,
-    learned: LearnedReward | None = None,
-    tokenize: str = "13a",
-    rewards: Sequence[str] = (),
-) -> dict[str, Floats]:
-    """Sentence scores (n,): SIM and SIMILE as in training, BLEU, chrF; METEOR, LEARNED if given.
-
-    Args:
-        rewards: what --reward takes, each by its own name; of each encoder where it needs one.
+def metric_scores(metrics: Metrics, judgements: Judgements) -> dict[str, Floats]:
+    """Return sentence scores (n,) of every metric: SIM and SIMILE as in training, BLEU, chrF, ...
 
     Raises:
         InputError: for a reward of sources where there are none, and for human scores of which
             low ones are good (:func:`check_direction`).
     """
-    pairs = judgements.hyps, judgements.refs
-    own = encoder_scores(encoders, *pairs, alpha, learned, judgements.srcs or None)
-    surface = surface_scores(*pairs, meteor, tokenize=tokenize)
+    hyps, refs = judgements.hyps, judgements.refs
+    ours = metrics.of_encoders(hyps, refs, judgements.srcs or None)
+    surface = metrics.of_surface(hyps, refs)
     where = f"--judgements: {judgements.path}"
-    check_direction(own | surface, judgements.human, where, judgements.score_column)
-    for spec in rewards:
+    check_direction(ours | surface, judgements.human, where, judgements.score_column)
+    return ours | surface | _of_rewards(metrics, judgements)
+
+
+def _of_rewards(metrics: Metrics, judgements: Judgements) -> dict[str, Floats]:
+    """Return the scores of each --reward, by its spec; of several encoders "SPEC of NAME"."""
+    scores = {}
+    hyps = [[hyp] for hyp in judgements.hyps]
+    srcs = judgements.srcs or [""] * len(hyps)
+    for spec in metrics.rewards:
         reward = Reward(spec)
         if reward.needs_sources and not judgements.srcs:
             raise InputError(
                 f"{judgements.path}: no column of sources in its header, which --reward {spec} "
                 "reads; expected source (or src)"
             )
-        asked: Mapping[str, RewardEncoder | None] = encoders
+        encoders: Mapping[str, RewardEncoder | None] = metrics.encoders
         if not reward.needs_encoder:
-            asked = {"": None}
-        for name, encoder in asked.items():
-            scores = reward_scores(Scorer(reward, encoder, alpha, tokenize))
-            srcs = judgements.srcs or [""] * len(pairs[0])
-            found = scores([[hyp] for hyp in pairs[0]], pairs[1], srcs)
-            of = f" of {name}" if len(asked) > 1 else ""
-            surface[spec + of] = without_rounding(found[:, 0])
-    return own | surface
+            encoders = {"": None}
+        for name, encoder in encoders.items():
+            scorer = Scorer(reward, encoder, metrics.alpha, metrics.tokenize)
+            values = reward_scores(scorer)(hyps, judgements.refs, srcs)
+            suffix = f" of {name}" if len(encoders) > 1 else ""
+            scores[spec + suffix] = without_rounding(values[:, 0])
+    return scores
 
 
 def evaluate_judgements(
-    encoders: Mapping[str, RewardEncoder],
+    metrics: Metrics,
     files: Sequence[Judgements],
-    alpha: float = SIMILE_ALPHA,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
-    meteor: Meteor | None = None,
-    learned: LearnedReward | None = None,
-    tokenize: str = "13a",
-    rewards: Sequence[str] = (),
 ) -> Quality:
     """Correlate every metric with the human scores of each file, and average over the files.
 
@@ -224,8 +213,7 @@ def evaluate_judgements(
     Raises:
         InputError: for no file, and as :func:`metric_scores`.
     """
-    settings = alpha, meteor, learned, tokenize, rewards
-    scores = [metric_scores(encoders, part, *settings) for part in files]
+    scores = [metric_scores(metrics, part) for part in files]
     return correlate(scores, files, resamples, seed)
 
 

@@ -41,10 +41,8 @@ from simile_plugin.significance import (
 )
 
 
-def reward_scores(
-    scorer: Scorer,
-) -> Scores:
-    """A scorer's reward as a function of lists, which raises InputError for NaN and infinity."""
+def reward_scores(scorer: Scorer) -> Scores:
+    """Return a scorer's reward as a function of lists; it raises InputError for NaN, infinity."""
 
     def scores(lists: Lists, refs: Sequence[str], srcs: Sequence[str]) -> Floats:
         values = scorer.values(lists, refs, srcs)

@@ -22,6 +22,7 @@ from simile_plugin.evaluation.reward_weights import (
     leave_out,
     make_part,
 )
+from simile_plugin.evaluation.sentence_metrics import Metrics
 from simile_plugin.reward import (
     FEATURES,
     LearnedReward,
@@ -136,7 +137,8 @@ def _peers(
     judged: Judgements, encoder: RewardEncoder, meteor: Meteor | None, tokenize: str
 ) -> dict[str, Floats]:
     """Return sentence scores of the metrics that a learned reward stands beside."""
-    scores = metric_scores({"": encoder}, judged, meteor=meteor, tokenize=tokenize)
+    metrics = Metrics({"": encoder}, tokenize=tokenize, meteor=meteor)
+    scores = metric_scores(metrics, judged)
     return scores | {CHRFPP: corpus_chrf(chrf_statistics([judged.hyps], judged.refs, 2)[0])}
 
 

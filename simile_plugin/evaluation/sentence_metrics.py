@@ -7,8 +7,10 @@ Table 65 has it for metrics that tell hypothesis from reference. SIM and SIMILE 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from simile_plugin.encoder import RewardEncoder
 from simile_plugin.evaluation.meteor import Meteor
@@ -67,30 +69,59 @@ def check_direction(
     )
 
 
-def encoder_scores(
-    encoders: Mapping[str, RewardEncoder],
-    left: Sequence[str],
-    right: Sequence[str],
-    alpha: float = SIMILE_ALPHA,
-    learned: LearnedReward | None = None,
-    srcs: Sequence[str] | None = None,
-) -> dict[str, Floats]:
-    """SIM and SIMILE of each encoder; with several, "SIM of NAME" and "SIMILE of NAME".
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics that are compared with people, on sentence pairs and on translations.
 
-    LEARNED beside them if there is a learned reward, of the encoder of its fit. To DIGITS digits.
+    Attributes:
+        encoders: by name; SIM and SIMILE of each.
+        alpha: exponent of SIMILE's length penalty.
+        tokenize: sacreBLEU tokeniser of BLEU.
+        meteor: METEOR, where it can run.
+        learned: a learned reward, on translations, beside the encoder of its fit.
+        rewards: specs of --reward, on translations; of each encoder where a reward needs one.
     """
-    found = {}
-    for name, encoder in encoders.items():
-        own = learned if learned and learned.encoder == encoder.fingerprint else None
-        of = srcs if own and own.needs_sources else None
-        scores = Scorer(encoder=encoder, alpha=alpha, learned=own).outputs([left], right, of)
-        of = f" of {name}" if len(encoders) > 1 else ""
-        for metric, values in (("SIM", scores.sim), ("SIMILE", scores.simile)):
-            assert values is not None
-            found[metric + of] = without_rounding(values[:, 0].double().numpy())
-        if scores.learned is not None:
-            found["LEARNED"] = without_rounding(scores.learned[:, 0].double().numpy())
-    return found
+
+    encoders: Mapping[str, RewardEncoder]
+    alpha: float = SIMILE_ALPHA
+    tokenize: str = "13a"
+    meteor: Meteor | None = None
+    learned: LearnedReward | None = None
+    rewards: Sequence[str] = ()
+
+    def of_encoders(
+        self, left: Sequence[str], right: Sequence[str], srcs: Sequence[str] | None = None
+    ) -> dict[str, Floats]:
+        """Return SIM and SIMILE, (n,) each; of several encoders "SIM of NAME", "SIMILE of NAME".
+
+        LEARNED stands beside the encoder of its fit. All are rounded by `without_rounding`.
+        """
+        scores = {}
+        for name, encoder in self.encoders.items():
+            learned = self.learned
+            if learned is not None and learned.encoder != encoder.fingerprint:
+                learned = None
+            read = srcs if learned is not None and learned.needs_sources else None
+            scorer = Scorer(encoder=encoder, alpha=self.alpha, learned=learned)
+            outputs = scorer.outputs([left], right, read)
+            suffix = f" of {name}" if len(self.encoders) > 1 else ""
+            assert outputs.sim is not None and outputs.simile is not None
+            scores["SIM" + suffix] = _column(outputs.sim)
+            scores["SIMILE" + suffix] = _column(outputs.simile)
+            if outputs.learned is not None:
+                scores["LEARNED"] = _column(outputs.learned)
+        return scores
+
+    def of_surface(
+        self, left: Sequence[str], right: Sequence[str], both: bool = False
+    ) -> dict[str, Floats]:
+        """Return BLEU, chrF and METEOR by :func:`surface_scores`."""
+        return surface_scores(left, right, self.meteor, both, self.tokenize)
+
+
+def _column(scores: Tensor) -> Floats:
+    """Return the scores (n,) of a single system, (n, 1), rounded."""
+    return without_rounding(scores[:, 0].double().numpy())
 
 
 def surface_scores(

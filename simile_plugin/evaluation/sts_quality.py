@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simile_plugin.encoder import RewardEncoder
-from simile_plugin.evaluation.meteor import Meteor
 from simile_plugin.evaluation.sentence_metrics import (
+    Metrics,
     check_direction,
     differences,
-    encoder_scores,
     surface_scores,
 )
 from simile_plugin.evaluation.sts import HIGHEST, StsScores, StsSet, correlate_sts
 from simile_plugin.files import InputError
-from simile_plugin.reward import SIMILE_ALPHA
 from simile_plugin.significance import (
     BOOTSTRAP_RESAMPLES,
     SEED,
@@ -53,13 +50,10 @@ class StsQuality:
 
 
 def evaluate_sts_metrics(
-    encoders: Mapping[str, RewardEncoder],
+    metrics: Metrics,
     folders: Mapping[str, Sequence[StsSet]],
-    alpha: float = SIMILE_ALPHA,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
-    meteor: Meteor | None = None,
-    tokenize: str = "13a",
 ) -> StsQuality:
     """Correlate SIM, SIMILE and surface metrics, one way and symmetric, with gold scores.
 
@@ -74,7 +68,7 @@ def evaluate_sts_metrics(
         raise InputError("got no STS set, expected one or more of each folder")
     results, resampled, number = [], [], 0
     for folder, sets in folders.items():
-        by_metric, scores = correlate_metrics(encoders, folder, sets, alpha, meteor, tokenize)
+        by_metric, scores = correlate_metrics(metrics, folder, sets)
         draws = []
         for part, values in zip(sets, scores, strict=True):
             kinds = ("pearson",)
@@ -94,17 +88,16 @@ def evaluate_sts_metrics(
 
 
 def correlate_metrics(
-    encoders: Mapping[str, RewardEncoder],
-    folder: str,
-    sets: Sequence[StsSet],
-    alpha: float = SIMILE_ALPHA,
-    meteor: Meteor | None = None,
-    tokenize: str = "13a",
+    metrics: Metrics, folder: str, sets: Sequence[StsSet]
 ) -> tuple[dict[str, StsScores], list[dict[str, Floats]]]:
-    """Return each metric's correlations on the sets of a folder, and its scores (n,) set by set."""
+    """Return each metric's correlations on the sets of a folder, and its scores (n,) set by set.
+
+    Without the learned reward, which is fitted to judgements of translations.
+    """
+    metrics = replace(metrics, learned=None)
     scores = [
-        encoder_scores(encoders, part.left, part.right, alpha)
-        | surface_scores(part.left, part.right, meteor, both=True, tokenize=tokenize)
+        metrics.of_encoders(part.left, part.right)
+        | metrics.of_surface(part.left, part.right, both=True)
         for part in sets
     ]
     for part, values in zip(sets, scores, strict=True):

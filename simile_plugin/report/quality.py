@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,31 +18,26 @@ from simile_plugin.significance import (
 )
 
 if TYPE_CHECKING:
-    from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import (
         Judgements,
+        Metrics,
         Quality,
         StsFolder,
         StsQuality,
         StsSet,
     )
-    from simile_plugin.reward import LearnedReward
 
 
 def answer_quality(
-    encoders: Mapping[str, RewardEncoder],
+    metrics: Metrics,
     folders: Mapping[str, Sequence[StsSet]],
     judged: Sequence[Judgements],
-    alpha: float = 0.25,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = SEED,
-    learned: LearnedReward | None = None,
-    tokenize: str = "13a",
-    rewards: Sequence[str] = (),
 ) -> Answer:
     """Correlate encoders and surface metrics with people on STS folders and judgement files.
 
-    METEOR is among them where it is installed; a note says what is missing where it is not.
+    METEOR is added where it is installed; a note says what is missing where it is not.
     """
     from simile_plugin import evaluation
     from simile_plugin.reward import is_unspaced
@@ -50,25 +45,26 @@ def answer_quality(
     missing = evaluation.missing_meteor() if folders or judged else ""
     sts = quality = None
     with evaluation.Meteor() if (folders or judged) and not missing else nullcontext() as meteor:
-        settings = (alpha, resamples, seed, meteor)
+        metrics = replace(metrics, meteor=meteor)
         if folders:
-            sts = evaluation.evaluate_sts_metrics(encoders, folders, *settings, tokenize)
+            sts = evaluation.evaluate_sts_metrics(metrics, folders, resamples, seed)
         if judged:
-            settings_of_judged = *settings, learned, tokenize, rewards
-            quality = evaluation.evaluate_judgements(encoders, judged, *settings_of_judged)
+            quality = evaluation.evaluate_judgements(metrics, judged, resamples, seed)
     refs = [[text for part in sets for text in part.right] for sets in folders.values()]
     refs += [part.refs for part in judged]
-    signatures = _signatures(encoders, alpha, learned, tokenize, with_meteor=not missing)
+    signatures = _signatures(metrics, with_meteor=not missing)
     notes = [missing] if missing else []
-    data: Data = {"encoders": {name: encoder.fingerprint for name, encoder in encoders.items()}}
-    if len(encoders) == 1:
+    data: Data = {
+        "encoders": {name: encoder.fingerprint for name, encoder in metrics.encoders.items()}
+    }
+    if len(metrics.encoders) == 1:
         data["encoder"] = next(iter(data["encoders"].values()))
     if sts is not None:
         data["sts"] = [_folder_data(part) for part in sts.folders]
         data["sts_mean"] = {name: asdict(own) for name, own in sts.mean.items()}
         data["sts_difference"] = {name: asdict(own) for name, own in sts.difference.items()}
     if quality is not None:
-        facts = {"resamples": resamples, "seed": seed, "alpha": alpha}
+        facts = {"resamples": resamples, "seed": seed, "alpha": metrics.alpha}
         data["judgements"] = {**facts, **asdict(quality)}
     data |= {"resamples": resamples, "seed": seed, "signatures": signatures, "notes": notes}
     parts, told = quality_parts(sts, quality)
@@ -82,32 +78,26 @@ def answer_quality(
         parts,
         without_nan(data),  # of undefined correlations
         notes=[drawn, *told, *notes],
-        warnings=[UNSPACED] if any(is_unspaced(own, tokenize) for own in refs) else [],
+        warnings=[UNSPACED] if any(is_unspaced(lines, metrics.tokenize) for lines in refs) else [],
         signatures=signatures,
     )
 
 
-def _signatures(
-    encoders: Mapping[str, RewardEncoder],
-    alpha: float,
-    learned: LearnedReward | None,
-    tokenize: str,
-    with_meteor: bool,
-) -> dict[str, str]:
+def _signatures(metrics: Metrics, with_meteor: bool) -> dict[str, str]:
     from simile_plugin.evaluation import METEOR_SIGNATURE
     from simile_plugin.reward import bleu_signature, chrf_signature, signature
 
     signatures = {
-        "BLEU": bleu_signature(tokenize, sentence=True),
+        "BLEU": bleu_signature(metrics.tokenize, sentence=True),
         "chrF": f"sentence; {chrf_signature()}",
     }
     if with_meteor:
         signatures["METEOR"] = METEOR_SIGNATURE
-    for name, encoder in encoders.items():
-        of = f" of {name}" if len(encoders) > 1 else ""
-        signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, alpha)
-    if learned is not None:
-        signatures["LEARNED"] = learned.signature
+    for name, encoder in metrics.encoders.items():
+        of = f" of {name}" if len(metrics.encoders) > 1 else ""
+        signatures[f"SIM{of}, SIMILE{of}"] = signature(encoder, metrics.alpha)
+    if metrics.learned is not None:
+        signatures["LEARNED"] = metrics.learned.signature
     return signatures
 
 

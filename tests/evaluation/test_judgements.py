@@ -18,7 +18,7 @@ from simile_plugin.evaluation.judgements import (
     metric_scores,
     read_judgements,
 )
-from simile_plugin.evaluation.sentence_metrics import check_direction
+from simile_plugin.evaluation.sentence_metrics import Metrics, check_direction
 from simile_plugin.files import InputError
 from simile_plugin.reward.bleu import sentence_bleu
 from simile_plugin.significance import pearson
@@ -41,7 +41,7 @@ def write(path: Path, header: str = "id\thypothesis\treference\thuman_z") -> Pat
 
 def test_scores_are_those_of_training_and_of_sacrebleu(encoder: Encoder, tmp_path: Path) -> None:
     judged = read_judgements(str(write(tmp_path / "j.tsv")))
-    scores = metric_scores({"e": encoder}, judged)
+    scores = metric_scores(Metrics({"e": encoder}), judged)
     assert tuple(scores) == ("SIM", "SIMILE", "BLEU", "chrF")
     chrf = [sacrebleu.sentence_chrf(h, [r]).score for h, r, _ in ROWS]
     assert scores["chrF"].tolist() == pytest.approx(chrf)
@@ -54,7 +54,9 @@ def test_bleu_of_text_without_spaces_has_its_own_tokeniser(encoder: Encoder) -> 
     rows += [("下雨了", "下雨了"), ("路很长", "路长")]
     refs = [ref for _, ref in rows]
     judged = Judgements("zh", [hyp for hyp, _ in rows], refs, np.arange(4.0))
-    scores = {tok: metric_scores({"e": encoder}, judged, tokenize=tok) for tok in ("13a", "zh")}
+    scores = {
+        tok: metric_scores(Metrics({"e": encoder}, tokenize=tok), judged) for tok in ("13a", "zh")
+    }
     assert scores["13a"]["BLEU"].tolist() == pytest.approx([0, 0, 1, 0])
     for (hyp, ref), found in zip(rows, scores["zh"]["BLEU"], strict=True):
         own = sentence_bleu(torch.tensor(bleu_statistics(hyp, ref, "zh")))
@@ -69,14 +71,16 @@ def test_pairs_that_are_alike_to_the_encoder_have_one_rank() -> None:
     hyps = [f"w{row} w{row + 1}" for row in range(30)]
     judged = Judgements("j", [*hyps, "w1"], [*hyps, "w2"], np.arange(31.0))
     for metric in ("SIM", "SIMILE"):
-        scores = metric_scores({"e": encoder}, judged)[metric]
+        scores = metric_scores(Metrics({"e": encoder}), judged)[metric]
         assert len(set(scores[:30].tolist())) == 1
-    quality = evaluate_judgements({"e": encoder}, [judged], resamples=40)
+    quality = evaluate_judgements(Metrics({"e": encoder}), [judged], resamples=40)
     # Of 465 pairs 30 differ in SIM, all in the same direction: -30 / sqrt(30 * 465).
     assert quality.mean["kendall"]["SIM"].value == pytest.approx(-100 * 30 / (30 * 465) ** 0.5)
     # All of them alike: no correlation, and not one with the rounding.
     alike = Judgements("j", hyps, hyps, np.arange(30.0))
-    found = evaluate_judgements({"e": encoder}, [alike], resamples=40).mean["pearson"]["SIM"]
+    found = evaluate_judgements(Metrics({"e": encoder}), [alike], resamples=40).mean["pearson"][
+        "SIM"
+    ]
     assert math.isnan(found.value)
 
 
@@ -88,12 +92,12 @@ def test_mean_and_differences_over_files(encoder: Encoder, tmp_path: Path) -> No
     )
     path.write_bytes(gzip.compress(mlqe.encode()))
     second = read_judgements(str(path))
-    quality = evaluate_judgements({"e": encoder}, [first, second], resamples=80, seed=3)
+    quality = evaluate_judgements(Metrics({"e": encoder}), [first, second], resamples=80, seed=3)
     assert list(quality.segments.values()) == [5, 4]
     for metric in ("SIM", "SIMILE", "BLEU", "chrF"):
         values = [part["pearson"][metric].value for part in quality.files.values()]
         by_hand = [
-            100 * pearson(metric_scores({"e": encoder}, part)[metric], part.human)
+            100 * pearson(metric_scores(Metrics({"e": encoder}), part)[metric], part.human)
             for part in (first, second)
         ]
         assert values == pytest.approx(by_hand)
@@ -104,7 +108,7 @@ def test_mean_and_differences_over_files(encoder: Encoder, tmp_path: Path) -> No
     assert difference == pytest.approx(
         quality.mean["pearson"]["SIM"].value - quality.mean["pearson"]["chrF"].value
     )
-    again = evaluate_judgements({"e": encoder}, [first, second], resamples=80, seed=3)
+    again = evaluate_judgements(Metrics({"e": encoder}), [first, second], resamples=80, seed=3)
     assert again == quality
 
 
@@ -136,13 +140,15 @@ def test_scores_of_which_low_ones_are_good_are_refused(encoder: Encoder) -> None
     hyps = [" ".join(words[:n]) for n in range(1, 11)] * 2
     refs = [" ".join(words)] * 20
     good = np.array([float(len(hyp)) for hyp in hyps])
-    evaluate_judgements({"e": encoder}, [Judgements("good", hyps, refs, good)], resamples=40)
+    evaluate_judgements(
+        Metrics({"e": encoder}), [Judgements("good", hyps, refs, good)], resamples=40
+    )
     bad = Judgements("mqm.tsv", hyps, refs, -good, score_column=3)
     with pytest.raises(InputError, match=r"--judgements: mqm.tsv: every metric correlates") as told:
-        evaluate_judgements({"e": encoder}, [bad], resamples=40)
+        evaluate_judgements(Metrics({"e": encoder}), [bad], resamples=40)
     assert "'$3 + 0 == $3 { $3 = 0 - $3 } 1'" in str(told.value)
     with pytest.raises(InputError, match="got no file of judgements"):
-        evaluate_judgements({"e": encoder}, [])
+        evaluate_judgements(Metrics({"e": encoder}), [])
 
 
 def test_direction_by_hand() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.evaluation.sentence_metrics import encoder_scores, surface_scores
+from simile_plugin.evaluation.sentence_metrics import Metrics, surface_scores
 from simile_plugin.reward import Scorer
 from tests.conftest import SENTENCES
 
@@ -40,10 +40,10 @@ def test_bleu_both_ways_by_hand() -> None:
 
 def test_sim_and_simile_are_symmetric(encoder: Encoder) -> None:
     left, right = SENTENCES[:4], [*SENTENCES[4:7], ""]
-    found = encoder_scores({"e": encoder}, left, right)
-    back = encoder_scores({"e": encoder}, right, left)
+    found = Metrics({"e": encoder}).of_encoders(left, right)
+    back = Metrics({"e": encoder}).of_encoders(right, left)
     assert list(found) == ["SIM", "SIMILE"]
     for name, values in found.items():
         assert values == pytest.approx(back[name], abs=1e-6)
-    several = encoder_scores({"x": encoder, "y": encoder}, left, right, alpha=0)
+    several = Metrics({"x": encoder, "y": encoder}, alpha=0).of_encoders(left, right)
     assert list(several) == ["SIM of x", "SIMILE of x", "SIM of y", "SIMILE of y"]

@@ -8,7 +8,7 @@ import pytest
 from simile_plugin import evaluation
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.evaluation.sentence_metrics import surface_scores
+from simile_plugin.evaluation.sentence_metrics import Metrics, surface_scores
 from simile_plugin.evaluation.sts import evaluate_sts, read_sts
 from simile_plugin.evaluation.sts_quality import evaluate_sts_metrics
 from simile_plugin.report.quality import answer_quality
@@ -36,7 +36,7 @@ def folders(tmp_path: Path) -> list[str]:
 
 def test_means_over_sets_and_folders(encoder: Encoder, folders: list[str]) -> None:
     sets = {folder: read_sts(folder) for folder in folders}
-    found = evaluate_sts_metrics({"e": encoder}, sets, resamples=60, seed=3)
+    found = evaluate_sts_metrics(Metrics({"e": encoder}), sets, resamples=60, seed=3)
     for part in found.folders:
         # SIM as the trainer and the plain evaluation have it
         plain = evaluate_sts(encoder, part.folder, sets[part.folder])
@@ -55,7 +55,7 @@ def test_means_over_sets_and_folders(encoder: Encoder, folders: list[str]) -> No
     assert found.mean["SIM"].value == pytest.approx(sum(means) / 2)
     expected = found.mean["SIM"].value - found.mean["BLEU sym."].value
     assert found.difference["SIM - BLEU sym."].value == pytest.approx(expected)
-    assert evaluate_sts_metrics({"e": encoder}, sets, resamples=60, seed=3) == found
+    assert evaluate_sts_metrics(Metrics({"e": encoder}), sets, resamples=60, seed=3) == found
 
 
 def test_command_prints_every_metric(
@@ -80,7 +80,7 @@ def test_command_prints_every_metric(
 def test_undefined_correlations_are_said_and_are_json(encoder: Encoder, tmp_path: Path) -> None:
     pairs = [(a, "no word of it") for a in ("x", "y", "z")]
     write_set(tmp_path, "flat", pairs, "1\n2\n3\n")
-    answer = answer_quality({"e": encoder}, {"s": read_sts(tmp_path)}, [], resamples=40)
+    answer = answer_quality(Metrics({"e": encoder}), {"s": read_sts(tmp_path)}, [], resamples=40)
     assert "BLEU: undefined (equal scores): flat" in render_text(answer)
     assert answer.data["sts"][0]["metrics"]["BLEU"]["mean_pearson"] is None
     json.dumps(answer.data, allow_nan=False)
