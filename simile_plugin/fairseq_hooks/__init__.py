@@ -1,4 +1,4 @@
-"""What fairseq needs: checkpoints on current torch, exact resume, lost ranks, one-line errors.
+"""Changes to fairseq: checkpoints on current torch, exact resume, lost ranks, one-line errors.
 
 :func:`install` makes all changes of this process, and only it does: importing changes nothing.
 """

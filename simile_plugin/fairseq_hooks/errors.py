@@ -1,4 +1,4 @@
-"""What a user can mend is said in one line; ``SIMILE_TRACEBACK=1`` shows the traceback again."""
+"""One line for an error that a user can mend; ``SIMILE_TRACEBACK=1`` shows the traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is changed in a process that trains or translates: all of it stands in this file."""
+"""The changes of a process that trains or translates: all of them stand in this file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fairseq would find out late, in its own words, or never, is found before training starts.
+"""Checks before training of what fairseq would say late, in words of its own, or never.
 
 Each function raises InputError that names the flag or the file.
 """

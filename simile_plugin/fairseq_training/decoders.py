@@ -1,4 +1,4 @@
-"""What we know of a model's decoder, and so may do with it."""
+"""Facts about a model's decoder, read off its code, that allow faster ways through it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FEATURES = [*STEPS, "extract_features_scriptable", "buffered_future_mask"]
 
 @dataclass(frozen=True)
 class Projection:
-    """Where a decoder turns features into logits: ``owner.method(features)``, and the module that
+    """The output layer of a decoder: ``owner.method(features)`` are logits; the module that
     holds weight and bias."""
 
     owner: Any
@@ -41,7 +41,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class KnownDecoder:
-    """What the code of a decoder allows; nothing where it is not fairseq's own.
+    """The faster ways that a decoder's code allows; none where it is not fairseq's own.
 
     Attributes:
         steps: a step looks at the last token and its own state only: our beam search feeds it.

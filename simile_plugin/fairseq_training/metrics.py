@@ -1,4 +1,4 @@
-"""What fairseq makes of the sums that an update logs: means and totals."""
+"""fairseq's metrics of the sums that an update logs: means and totals."""
 
 from __future__ import annotations
 

@@ -106,6 +106,7 @@ class PrefixSteps(FairseqSteps):
     tokens: Tensor
 
     def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
+        """Return log-probabilities, see search.Steps."""
         last = last.unsqueeze(1)
         self.tokens = last if first else torch.cat([self.tokens, last], dim=1)
         state = {"incremental_state": self.state} if self._is_incremental() else {}
@@ -114,6 +115,7 @@ class PrefixSteps(FairseqSteps):
         return lprobs[:: self.size if first else 1, -1]
 
     def reorder(self, parents: Tensor) -> None:
+        """See search.Steps."""
         kept, self.kept = self.kept, None
         order = _rows(parents, kept, self.size)
         self.tokens = self.tokens[order]

@@ -22,7 +22,7 @@ MOSES_MARKS = ("&apos;", "&quot;", "@-@")  # its tokeniser's ', " and the hyphen
 
 
 class TargetDictionary(Protocol):
-    """What is used of fairseq's Dictionary."""
+    """The part of fairseq's Dictionary that is used here: symbols, counts and special ids."""
 
     symbols: list[str]
     count: list[int]

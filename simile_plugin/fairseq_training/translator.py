@@ -38,7 +38,7 @@ class Batch:
 
 
 class FairseqTranslator:
-    """What an update asks of a task's models, see risk.Translator.
+    """The models of a task in an update; risk.Translator describes each method.
 
     Nothing with parameters hangs in it.
 

@@ -97,12 +97,14 @@ class Portions:
         parameters = list(plain.parameters())
         work = _Work(self, plain, parameters, tokens, portion_loss, phase)
         if not torch.is_grad_enabled():
-            return inside(model, net_input, lambda: work.gradients()[0]), work.found
+            return call_wrapper_once(model, net_input, lambda: work.gradients()[0]), work.found
         if in_half_range(parameters) or not gradients_can_be_taken(model, plain):
             whole = Portion(slice(0, len(tokens)), self.max_tokens)
-            loss = inside(model, net_input, lambda: work.loss(whole))
+            loss = call_wrapper_once(model, net_input, lambda: work.loss(whole))
         else:
-            loss = inside(model, net_input, lambda: _Now.apply(work, *work.parameters))
+            loss = call_wrapper_once(
+                model, net_input, lambda: _GradientsInForward.apply(work, *work.parameters)
+            )
         return loss, work.found
 
     def shrink(self, portion: Portion, tokens: Sequence[int]) -> bool:
@@ -196,7 +198,7 @@ def _added(total: Gradients, new: Gradients) -> Gradients:
     return [b if a is None else a for a, b in zip(total, new, strict=True)]
 
 
-class _Now(torch.autograd.Function):
+class _GradientsInForward(torch.autograd.Function):
     """Gradients in the forward pass, handed out by the backward pass."""
 
     @staticmethod
@@ -212,10 +214,16 @@ class _Now(torch.autograd.Function):
         return (None, *gradients)
 
 
-def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tensor]) -> Tensor:
+def call_wrapper_once(
+    model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tensor]
+) -> Tensor:
     """Call a wrapped model once, with ``body`` in place of the forward pass of the model within.
 
-    Distributed wrappers prepare the exchange of gradients in this call.
+    Distributed wrappers prepare the exchange of gradients in this call::
+
+        model(**net_input)      the wrapper prepares, and calls
+            plain.forward       which is put back, and
+                body()          calls the model as often as there are portions
     """
     plain = unwrap(model)
     if plain is model:
@@ -223,7 +231,7 @@ def inside(model: nn.Module, net_input: dict[str, Any], body: Callable[[], Tenso
     with ExitStack() as stack:
 
         def forward(*args: Any, **kwargs: Any) -> Tensor:
-            stack.close()  # the body calls the model itself
+            stack.close()  # puts the model's forward back
             return body()
 
         stack.enter_context(replaced(plain, "forward", forward))

@@ -26,8 +26,8 @@ from torch import Tensor
 SMOOTHING = 0.05
 # The first updates say where the ratio begins; the model has hardly moved by then.
 FIRST_UPDATES = 20
-# The share of the slope to begin with, and what it grows by for a ratio that is too large by 1:
-# what half of the slope does not hold, or holds too much, shows in a percent of length.
+# Start with half of the slope; add 50 times the excess of the length ratio, so that an excess of
+# 1 % moves the share by 0.5.
 SHARE, GAIN = 0.5, 50.0
 # What is logged of an update for LengthControl.update.
 LENGTH_SUMS = ("length_covariance", "length_variance", "expected_words", "words")

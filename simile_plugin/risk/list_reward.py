@@ -26,7 +26,7 @@ NOT_OPTIMISED = {"_name", "risk_max_tokens", "seed"}
 
 @dataclass(frozen=True)
 class Judged:
-    """What the lists of a batch are worth, the reference first in each.
+    """Rewards and lengths of a batch's lists, the reference first in each.
 
     Attributes:
         hyps: B lists of 1 + N strings.

@@ -147,7 +147,7 @@ def token_lprobs(
         features, weight = features.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
     with torch.autocast(device, enabled=False):
-        # A GPU computes them again in less time than it would be worth.
+        # On a GPU computing logits again costs less than the memory to keep them.
         keep = device == "cpu" and len(features) * len(weight) <= KEPT_LOGITS
         lprobs, sums = _TokenLogits.apply(features, weight, bias, targets, positions, starts, keep)
         # The mean of the logits is the logit of the mean output vector: D numbers, not V.

@@ -1,4 +1,4 @@
-"""What the second scoring does with logits, each in one pass over them on a GPU.
+"""Log-probabilities and gradients of logits, each in one pass over them on a GPU.
 
 By torch alone each is several kernels, with a float32 copy of half-precision logits: on an H200 the
 passes over the logits then take longer than the products that make them. The kernels are Triton's,

@@ -1,4 +1,4 @@
-"""What leaves the risk set for being no number, and lists that have no member left.
+"""Rows whose score or reward is NaN or infinite leave the risk set; lists without a member.
 
 Shapes: B sentences, 1 + N rows (the reference first), T target positions.
 """

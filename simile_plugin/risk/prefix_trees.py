@@ -31,7 +31,7 @@ class PrefixTree:
     depth: Ids
 
     def ancestors(self, sentences: Sequence[int], nodes: int) -> NDArray[np.bool_]:
-        """Which nodes each node may look at, itself and its prefixes: (S, nodes, nodes).
+        """Return the nodes that each node may look at, itself and its prefixes: (S, nodes, nodes).
 
         What lies beyond a sentence's count looks at the root.
         """

@@ -84,7 +84,7 @@ class Validation(NamedTuple):
 
 @dataclass
 class RunWatch:
-    """What a run's updates and validations said.
+    """The counts of a run's updates and validations by which it is warned or stopped.
 
     Attributes:
         first: the run's first validation.

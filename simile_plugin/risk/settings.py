@@ -1,4 +1,4 @@
-"""What the settings of a risk training may be, whichever trainer they are given to."""
+"""The settings of a risk training, the same for every trainer."""
 
 # No "from __future__ import annotations": fairseq reads the settings' types at run time.
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ ABOVE_0 = Range.above(0)
 
 @dataclass
 class RiskSettings:
-    """What a risk training can be told, in the flags of every trainer."""
+    """The settings of a risk training: flags of every trainer."""
 
     reward: str = field(
         default="simile",

@@ -1,4 +1,4 @@
-"""What is changed for a while: a model's mode, an attribute, how torch attends."""
+"""Temporary changes: a model's mode, an attribute, torch's way of attention."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ PART_TOKENS, PART_TOKENS_ON_GPU = 256, 2**12
 
 @dataclass(frozen=True)
 class Nodes:
-    """What a decoder takes at once: S trees, of which the largest has L nodes.
+    """The input of one decoder call: S trees, of which the largest has L nodes.
 
     Attributes:
         source: (S,) the sentence of the batch that each tree belongs to.
@@ -149,7 +149,7 @@ def score_nodes(
 
 
 class _Part:
-    """What the host knows of some trees that are decoded together, the largest first.
+    """The host's arrays of some trees that are decoded together, the largest first.
 
     Attributes:
         row: (S, L) for each node a row that has its prefix, rows counted through the batch.

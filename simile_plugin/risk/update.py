@@ -29,7 +29,7 @@ Batch = TypeVar("Batch")
 
 
 class Translator(Protocol[Batch]):
-    """What an update asks of a framework, about batches of B sentence pairs."""
+    """A framework, as an update uses it, with batches of B sentence pairs."""
 
     @property
     def pad(self) -> int:
@@ -77,7 +77,7 @@ class Translator(Protocol[Batch]):
 
 @dataclass(frozen=True)
 class Update:
-    """What an update computed.
+    """The result of an update.
 
     Attributes:
         loss: summed over the sentences, ready for ``backward``.

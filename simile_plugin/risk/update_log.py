@@ -1,4 +1,4 @@
-"""What an update logs: sums over its sentences, their means, and the seconds of its phases."""
+"""The log of an update: sums over its sentences, their means, the seconds of its phases."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Scored(FiniteRows):
-    """What was computed of some sentences, without gradient; B of them.
+    """The values of B sentences, without gradient.
 
     Attributes:
         distribution: (B, 1 + N) Q.

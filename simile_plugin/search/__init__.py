@@ -1,4 +1,4 @@
-"""What is a model's list of candidates: beam search and sampling over the steps of any decoder.
+"""A model's lists of candidates: beam search and sampling over the steps of any decoder.
 
 A decoder is `Steps`: those of a `NodeCache` can be recorded by a `Recorder`, for a GPU.
 """

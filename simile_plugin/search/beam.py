@@ -40,7 +40,7 @@ class Hypotheses:
 
 @dataclass(frozen=True)
 class Rules:
-    """What is searched for.
+    """The bounds and special tokens of a search.
 
     Attributes:
         size: N, fairseq's beam.
@@ -111,7 +111,7 @@ class Beams:
 
 @dataclass
 class History:
-    """What a search has seen of B sentences, as back pointers.
+    """The hypotheses of B sentences so far, as back pointers.
 
     Attributes:
         parents, chosen: (steps, B, N) the beam that each new beam continues, and its new token.

@@ -22,9 +22,11 @@ class AtOnce:
     """Finished sentences leave at once: the fewest products."""
 
     def sentences(self, count: int) -> int:
+        """Return ``count``."""
         return count
 
     def fewer(self, going: int, sentences: int) -> int | None:
+        """Return ``going`` where a sentence is finished."""
         return going if going < sentences else None
 
 
@@ -33,11 +35,13 @@ class Halves:
     can be recorded once and replayed."""
 
     def sentences(self, count: int) -> int:
+        """Return ``count``, filled up to one of few shapes."""
         # There are eight shapes in each power of two, so that at most an eighth is filling.
         width = max(2, 2 ** (count.bit_length() - 4))
         return max(LEAST, -(-count // width) * width)
 
     def fewer(self, going: int, sentences: int) -> int | None:
+        """Return half of the sentences, or half of that and so on, that holds all that go on."""
         half = sentences // 2
         if going > half or half < LEAST:
             return None

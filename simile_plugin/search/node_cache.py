@@ -97,6 +97,7 @@ class NodeCache:
         self.has_sources = False
 
     def begin(self) -> None:
+        """Prepare the first step; recorded, as `logits` and `reorder`."""
         self.decoder.begin(self)
         self.forget()
 
@@ -106,6 +107,7 @@ class NodeCache:
         self.descent.fill_(-torch.inf)
 
     def logits(self, last: Tensor, step: Tensor, first: bool) -> Tensor:
+        """Go on by one token, see Steps; all N hypotheses are decoded, also where they are one."""
         if not self.recorder.records:
             self.used += self.size
         self.slots = torch.add(numbers(self.size, self.device), step, alpha=self.size)
@@ -117,7 +119,7 @@ class NodeCache:
 
     @property
     def seen(self) -> Tensor:
-        """What is added to the products with the slots that are looked at."""
+        """The part of ``descent`` for the slots that are looked at."""
         return self.descent[..., : self.used]
 
     def keep(self, layer: int, pairs: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,10 +140,12 @@ class NodeCache:
         return kept[0], kept[1]
 
     def reorder(self, parents: Tensor) -> None:
+        """Let each hypothesis descend from the tokens of its parent (S, N)."""
         places = parents.view(-1, 1, self.size, 1).expand(self.descent.shape)
         self.descent.copy_(self.descent.gather(2, places))
 
     def moved(self, kept: Tensor | None, sentences: int, room: int) -> NodeCache:
+        """Return a cache of another shape with what some sentences hold, see Steps."""
         before = [taken(values, dim, kept) for values, dim in self._by_sentence()]
         shape = (self.size, sentences, self.source, room)
         new = NodeCache(self.recorder, self.decoder, *shape, self.device)

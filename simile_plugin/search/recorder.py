@@ -133,6 +133,7 @@ class Unrecorded(Recorder):
     compaction = AtOnce()
 
     def run(self, key: Hashable, step: Replay) -> None:
+        """Take the step."""
         step()
 
 
@@ -163,12 +164,14 @@ class GraphRecorder(Recorder):
             torch.set_autocast_cache_enabled(kept)
 
     def search_is_over(self) -> None:
+        """Free the buffers if they take more than SHARE of the device's memory."""
         held = sum(one.numel() * one.element_size() for one in self.held.values())
         # Where searches are so large, hardly any of their time is the host's.
         if held > SHARE * torch.cuda.get_device_properties().total_memory:
             self.clear()
 
     def clear(self) -> None:
+        """Forget all graphs, and free their memory and the buffers."""
         super().clear()
         self.pool = self.first = None
 
