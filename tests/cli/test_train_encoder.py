@@ -233,7 +233,7 @@ def test_a_collapsed_encoder_is_not_written(
         (["--dim", "1000000000"], r"--dim: got 1000000000: training \d+ embeddings takes .* GiB"),
         (["--eval-every", "5"], "--eval-every: got 5, but there is nothing"),
         (["--output", "."], "--output: got '.', expected the name of a folder to make"),
-        (["--kind", "sp+lstm"], "got 'lstm', expected one of sp, word"),
+        (["--kind", "sp+gru"], "got 'gru', expected one of sp, word"),
         (["--kind", "sp+sp"], "expected a mixture of different ones of sp, word"),
         (["--output", "{tsv}"], "--output: .* is an input of this command"),
         (["--device", "abacus"], "--device: got 'abacus'"),
