@@ -157,7 +157,7 @@ def reward_func(
     ]
     reward = load_reward(os.environ.get("SIMILE_REWARD") or "half")
     signs: dict[str, float] = {}
-    found = reward(prompts, completions, signs.__setitem__, **{reward.references: labels})
-    rewards = torch.tensor([torch.nan if value is None else value for value in found])
+    values = reward(prompts, completions, signs.__setitem__, **{reward.references: labels})
+    rewards = torch.tensor([torch.nan if value is None else value for value in values])
     logs = {name: torch.tensor(value) for name, value in signs.items()}
     return {"rewards": rewards, "scores": rewards.clamp(0, 1), "extra_logs": logs}

@@ -1,4 +1,4 @@
-"""What does a language model's completion say? Its answer: no thoughts, no tags, no code fence."""
+"""The answer in a language model's completion: without thoughts, tags and code fence."""
 
 from __future__ import annotations
 

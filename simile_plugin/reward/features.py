@@ -1,4 +1,4 @@
-"""What can be wrong with a translation: twelve numbers >= 0, all 0 for the reference itself,
+"""Faults of a translation as features: twelve numbers >= 0, all 0 for the reference itself,
 and a thirteenth where the source is known.
 
 Words are lowercased runs of letters and digits, or one mark; where a script has no spaces, each

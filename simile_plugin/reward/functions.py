@@ -126,7 +126,7 @@ class CompletionReward:
         return refs
 
     def _foreign(self, hyps: Sequence[str], refs: Sequence[str]) -> list[bool]:
-        """Say which completions are in another language, as far as a classifier can tell.
+        """Return which completions are in another language, as far as a classifier can tell.
 
         Of a reference that it takes for another language, a name or a word, it can tell nothing.
         """
@@ -135,20 +135,20 @@ class CompletionReward:
         classify = language_classifier(self.language, LANGUAGE)
         other = [bool(hyp) and classify(hyp)[0] != self.language for hyp in hyps]
         return [
-            found and (not ref or classify(ref)[0] == self.language)
-            for found, ref in zip(other, refs, strict=True)
+            foreign and (not ref or classify(ref)[0] == self.language)
+            for foreign, ref in zip(other, refs, strict=True)
         ]
 
 
 def _column(columns: dict[str, Any], name: str, what: str) -> list[Any]:
-    found = columns.get(name)
-    if found is None:
+    column = columns.get(name)
+    if column is None:
         raise InputError(
             f"{what}: the data set has no column '{name}'; it has "
             f"{', '.join(sorted(columns)) or 'none'}"
         )
-    refuse_text(found, f"column '{name}'")
-    return list(found)
+    refuse_text(column, f"column '{name}'")
+    return list(column)
 
 
 def _missing(reference: Any) -> bool:

@@ -71,7 +71,7 @@ class LearnedReward:
 
     @property
     def signature(self) -> str:
-        """What stands behind a number of this reward, in sacreBLEU's manner."""
+        """Return the signature of a number of this reward, in sacreBLEU's manner."""
         from simile_plugin import __version__
 
         return (
@@ -80,7 +80,7 @@ class LearnedReward:
         )
 
     def use(self, encoder: RewardEncoder) -> WordTable:
-        """The table of words by this encoder, whose fingerprint is compared once.
+        """Return the table of words by this encoder, whose fingerprint is compared once.
 
         Raises:
             InputError: if it is not the encoder of the fit.
@@ -104,7 +104,7 @@ class LearnedReward:
         sim: Tensor,
         srcs: Sequence[str] | None = None,
     ) -> Tensor:
-        """Rewards of B lists of N hypotheses: (B, N) float32 in [0, 1].
+        """Return the rewards of B lists of N hypotheses: (B, N) float32 in [0, 1].
 
         Args:
             sim: (B, N) cosines of the encoder, as of `add_similarity`.
@@ -186,23 +186,25 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
     words_path = path.with_name(VOCABULARY)
     words = read_lines(words_path, flag)
     try:
-        found = json.loads("\n".join(read_lines(path, flag)))
-        version = found["format_version"]
+        content = json.loads("\n".join(read_lines(path, flag)))
+        version = content["format_version"]
         if version > FORMAT_VERSION:
             raise InputError(
                 f"{flag}: {path}: format_version {version} is newer than {FORMAT_VERSION}, the "
                 "newest this version reads; update simile-plugin"
             )
-        names = [*FEATURES, *([SOURCE] if SOURCE in found["weights"] else [])]
-        lexicon = Lexicon(*map(frozenset, (words, found["common_words"], found["negation_words"])))
-        reward = LearnedReward(
-            {name: float(found["weights"][name]) for name in names},
-            lexicon,
-            found["encoder"],
-            float(found["scale"]),
-            found["facts"],
+        names = [*FEATURES, *([SOURCE] if SOURCE in content["weights"] else [])]
+        lexicon = Lexicon(
+            *map(frozenset, (words, content["common_words"], content["negation_words"]))
         )
-        sound = reward.fingerprint == found["fingerprint"]
+        reward = LearnedReward(
+            {name: float(content["weights"][name]) for name in names},
+            lexicon,
+            content["encoder"],
+            float(content["scale"]),
+            content["facts"],
+        )
+        sound = reward.fingerprint == content["fingerprint"]
     except InputError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -212,6 +214,6 @@ def load_learned(folder: str | Path, flag: str = "--reward") -> LearnedReward:
     if not sound:
         raise InputError(
             f"{flag}: {path} or {VOCABULARY} beside it was changed after the fit: the fingerprint "
-            f"is not {found['fingerprint']!r}; copy both again, or fit again"
+            f"is not {content['fingerprint']!r}; copy both again, or fit again"
         )
     return reward

@@ -215,8 +215,8 @@ class Scorer:
             "LEARNED": self.learned.signature if self.learned is not None else "",
         }
         of_encoder = signature(self.encoder, self.alpha) if self.encoder is not None else ""
-        found = {column: known.get(column, of_encoder) for column in columns}
-        return {column: text for column, text in found.items() if text}
+        behind = {column: known.get(column, of_encoder) for column in columns}
+        return {column: text for column, text in behind.items() if text}
 
     def _add_encoder_scores(
         self,

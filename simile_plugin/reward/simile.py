@@ -26,7 +26,7 @@ def length_penalty(ref_lengths: Tensor, hyp_lengths: Tensor) -> Tensor:
 
 
 def signature(encoder: RewardEncoder, alpha: float = SIMILE_ALPHA) -> str:
-    """What stands behind a SIM or SIMILE number, in sacreBLEU's manner."""
+    """Return the signature of a SIM or SIMILE number, in sacreBLEU's manner."""
     from simile_plugin import __version__
 
     return (

@@ -1,4 +1,4 @@
-"""How near is a candidate to its source? A reward without a reference, for any two languages.
+"""Nearness of a candidate to its source: a reward without a reference, for any two languages.
 
 source(s, h) = LP(rho |s|, |h|)^alpha * max(0, cos(g(s) / |g(s)| - m, g(h))) * copies * language
 
@@ -49,12 +49,12 @@ def source_scores(
     flat = [*chain.from_iterable(hyps)]
     of = [src for src in srcs for _ in range(shape[1])]
     index = {hyp: row for row, hyp in enumerate(dict.fromkeys(flat))}
-    found, of_source = encoder.embed_counted([*index]), side.encoder.embed_counted(srcs)
-    device = found.vectors.device
+    embedded, of_source = encoder.embed_counted([*index]), side.encoder.embed_counted(srcs)
+    device = embedded.vectors.device
     rows = to_device(torch.tensor([index[hyp] for hyp in flat], dtype=torch.int64), device)
     rows = rows.view(shape)
-    near = cosine(side.centred(of_source.vectors).to(device)[:, None], found.vectors[rows])
+    near = cosine(side.centred(of_source.vectors).to(device)[:, None], embedded.vectors[rows])
     wanted = side.length_ratio * of_source.lengths.to(device).double()
-    lengths = length_penalty(wanted[:, None], found.lengths[rows])
+    lengths = length_penalty(wanted[:, None], embedded.lengths[rows])
     honest = torch.tensor([*map(side.not_copied, flat, of)]) * side.of_language(flat, of)
     return lengths**alpha * near.clamp(min=0) * to_device(honest, device).view(shape)

@@ -1,4 +1,4 @@
-"""What --reward names: a score, a weighted mix, or a user's function."""
+"""Rewards by the names of --reward: a score, a weighted mix, or a user's function."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Reward:
         }
         of_encoder = scores.source if scores.sim is None else scores.sim
         device = scores.bleu.device if of_encoder is None else of_encoder.device
-        found = {}
+        parts = {}
         for name in self.weights:
             component = components[name]
             if component is None and scores.sim is None and "chrf" not in name:
@@ -196,8 +196,8 @@ class Reward:
                     "(make one by simile train-encoder)"
                 )
             assert component is not None, "scores of a scorer of another reward"
-            found[name] = component.to(device)
-        return found
+            parts[name] = component.to(device)
+        return parts
 
     def from_scores(self, scores: ListScores) -> Tensor:
         """Return the weighted sum of the components: (B, N) float32."""
@@ -255,13 +255,13 @@ class Reward:
         bad = ~finite & mask
         if bad.any():
             row, column = (int(i) for i in bad.nonzero()[0])
-            found = (
+            told = (
                 f"{self.flag} {self.spec}: the function returned {values[row, column].item()} for "
                 f"hypothesis {hyps[row][column]!r}; expected a finite number"
             )
             if not self.works:
-                raise InputError(f"{found}; so it did for all {int(mask.sum())} of the batch")
+                raise InputError(f"{told}; so it did for all {int(mask.sum())} of the batch")
             if not self.warned:
-                logger.warning(f"{found}; it is left out, and counted as nonfinite")
+                logger.warning(f"{told}; it is left out, and counted as nonfinite")
                 self.warned = True
         return values.masked_fill(~mask, 0.0)

@@ -1,4 +1,4 @@
-"""What makes text doubtful: said of files, and once of the first batch of a training."""
+"""Warnings of doubtful text: of files, and once of the first batch of a training."""
 
 from __future__ import annotations
 
