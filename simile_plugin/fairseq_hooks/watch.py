@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from simile_plugin.fairseq_hooks.known_pairs import tell_known_pairs
 from simile_plugin.fairseq_hooks.patching import train_modules
 from simile_plugin.files import InputError
 from simile_plugin.risk import RunWatch
@@ -190,6 +191,7 @@ def train_watched(
         subsets = cfg.dataset.valid_subset.split(",")
         (first, *_) = train_modules()[-1].validate(cfg, trainer, task, epoch_itr, subsets)
         start_with_the_best(cfg.checkpoint, trainer, epoch_itr, first)
+        tell_known_pairs(cfg, trainer, task, epoch_itr, watch_of(trainer))
     watch = watch_of(trainer)
     watch.check_goes_on(getattr(trainer.get_criterion(), "length_band", 0))
     found = original(cfg, trainer, task, epoch_itr)

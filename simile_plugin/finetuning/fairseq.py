@@ -28,11 +28,13 @@ from simile_plugin.finetuning.begun import (
 )
 from simile_plugin.finetuning.fairseq_log import tell
 from simile_plugin.finetuning.options import FairseqOptions
+from simile_plugin.finetuning.other_pairs import with_other_pairs
 from simile_plugin.finetuning.story import RunStory, make_story, say
 from simile_plugin.risk import RiskSettings
 
 LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
 AVERAGE, VALIDATION_LOG = "checkpoint_average.pt", "validation.log"
+OTHER_DATA = "data"  # folder of a run with --train
 DATA_FILES = ("dict.", "train", "valid")
 
 
@@ -70,6 +72,7 @@ class FairseqFinetuning:
                 f"--output: MLE.pt, {options.model}, is {average}, where the mean of the seeds "
                 "would be; name a new folder"
             )
+        self.data = options.data
         self.model_flags = read_model_flags(options.model, user_dir)
 
     def train(self, run: Path, seed: int) -> RunStory:
@@ -78,26 +81,36 @@ class FairseqFinetuning:
         Raises:
             InputError: for input that cannot work, and where fairseq-train fails.
         """
-        options = dataclasses.replace(self.options, seed=seed)
+        refuse_foreign_checkpoints(run, self.options.model)
+        run.mkdir(parents=True, exist_ok=True)
+        with locked_folder(run) as lock:
+            if self.options.train:
+                folder = with_other_pairs(self.options.data, self.options.train, run / OTHER_DATA)
+                self.data = str(folder)
+            return self._train(dataclasses.replace(self.options, seed=seed), run, lock)
+
+    def _train(self, options: FairseqOptions, run: Path, lock: int) -> RunStory:
         sentences, validation_set = (
-            count_sentences(options.data, split) for split in ("train", "valid")
+            count_sentences(self.data, split) for split in ("train", "valid")
         )
         story = make_story(options, self.risk, sentences, validation_set)
         self.say(f"model       {options.model} ({self.model_flags[0].removeprefix('--arch=')})")
+        if options.train:
+            self.say(f"pairs       those of {options.train}")
         self.say(f"{story.plan()}\nlog         {run / LOG}\n")
-        flags = [options.data, f"--user-dir={self.user_dir}", *self.model_flags]
+        flags = [self.data, f"--user-dir={self.user_dir}", *self.model_flags]
         flags += fairseq_flags(options, self.risk, story.updates, bool(story.validation_set))
-        refuse_foreign_checkpoints(run, options.model)
-        run.mkdir(parents=True, exist_ok=True)
-        with locked_folder(run) as lock:
-            begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
-            begun.check(settings)
-            begun.note(settings)
-            if read_record(run).get("ended", 0) < story.updates or not begun.before:
-                train(run, options.model, flags, story, lock)
-                update_record(run, ended=story.updates)
-            else:
-                tell_earlier(story, run / LOG)
+        begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
+        begun.check(settings)
+        begun.note(settings)
+        if read_record(run).get("ended", 0) >= story.updates and begun.before:
+            tell_earlier(story, run / LOG)
+            return story
+        try:
+            train(run, options.model, flags, story, lock)
+        finally:
+            update_record(run, known_pairs=story.known)
+        update_record(run, ended=story.updates)
         return story
 
     def model(self, run: Path, validated: bool) -> Path:
@@ -118,7 +131,7 @@ class FairseqFinetuning:
         options = self.options
         task = value_of(shlex.split(options.fairseq_flags), "--task", "translation")
         command = [
-            *(sys.executable, "-m", "fairseq_cli.validate", options.data, f"--path={model}"),
+            *(sys.executable, "-m", "fairseq_cli.validate", self.data, f"--path={model}"),
             *(f"--user-dir={self.user_dir}", f"--batch-size={options.batch_size}"),
             *("--required-batch-size-multiple=1", "--log-format=json", f"--task={task}"),
             *["--fp16"] * options.fp16,
@@ -141,10 +154,13 @@ class FairseqFinetuning:
         Args:
             flags: of fairseq-train, where --fairseq-flags may have the last word.
         """
-        model, data = self.options.model, self.options.data
+        model = self.options.model
+        data = f"{self.options.data} (DATA-BIN)"
+        if self.options.train:
+            data += f" with the pairs of {self.options.train}"
         with open(model, "rb") as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
-        files = [path for path in Path(data).iterdir() if path.name.startswith(DATA_FILES)]
+        files = [path for path in Path(self.data).iterdir() if path.name.startswith(DATA_FILES)]
         sources = "none"
         if prefix := value_of(flags, "--risk-monolingual", ""):
             folder, name = Path(prefix).parent, Path(prefix).name
@@ -154,7 +170,7 @@ class FairseqFinetuning:
         return {
             "MLE.pt": Setting(content, f"another model than {model}"),
             "DATA-BIN": Setting(
-                digest_of_files(files), f"other sentences or dictionaries than {data} (DATA-BIN)"
+                digest_of_files(files), f"other sentences or dictionaries than {data}"
             ),
             "--monolingual": Setting(
                 sources,

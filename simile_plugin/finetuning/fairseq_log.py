@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from simile_plugin.finetuning.story import RunStory
 
+KNOWN_PAIRS = "simile_plugin.fairseq_hooks.known_pairs"
+
 
 def tell(story: RunStory, lines: Iterable[str], live: bool) -> str:
     """Tell a story of the lines of a log, and pass on its warnings.
@@ -26,7 +28,11 @@ def tell(story: RunStory, lines: Iterable[str], live: bool) -> str:
         if live and " | WARNING | simile_plugin" in line:
             story.say("warning: " + line.split(" | ", 3)[-1])
         kind, found = read_line(line)
-        if kind == "train_inner" and live:
+        if kind == KNOWN_PAIRS and story.validations and found.get("cost"):
+            story.known_pairs(found["cost"], int(found["sentences"]))
+            if live:
+                story.begin()
+        elif kind == "train_inner" and live:
             story.update(int(found["num_updates"]))
         elif kind == "train" and live:  # the end of an epoch, or of a run of few updates
             story.update(int(found["train_num_updates"]))

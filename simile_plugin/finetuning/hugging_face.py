@@ -40,7 +40,7 @@ from simile_plugin.hugging_face import (
     read_pairs,
     with_adapters,
 )
-from simile_plugin.risk import RiskSettings
+from simile_plugin.risk import RiskSettings, draw_sample
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +164,8 @@ class HuggingFaceFinetuning:
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         trainer.add_callback(StoryCallback(story))
+        if valid is not None and more is None and self.risk.mle_weight < 1:
+            trainer.add_callback(KnownPairsCallback(trainer, story, sample_of(train)))
         if options.prefix:
             text = trainer.translator.text
             text.prefix = text.strings([tokenizer(options.prefix).input_ids])[0]
@@ -176,7 +178,7 @@ class HuggingFaceFinetuning:
             raise InputError(f"{error}; {run} has the best model by validation") from error
         self._save(trainer, run)
         if args.process_index == 0:
-            update_record(run, ended=story.updates)
+            update_record(run, ended=story.updates, known_pairs=story.known)
         return story
 
     def model(self, run: Path, validated: bool) -> Path:
@@ -326,6 +328,33 @@ class StoryCallback(TrainerCallback):
         if "eval_cost" in metrics and step not in self.story.validations:
             named = {name.removeprefix("eval_"): value for name, value in metrics.items()}
             self.story.validation(step, named)
+
+
+class KnownPairsCallback(TrainerCallback):
+    """Validates on some training sentences before the first update, and says what gain to expect.
+
+    Args:
+        sample: of the training pairs.
+    """
+
+    def __init__(self, trainer: SimileRiskTrainer, story: RunStory, sample: Pairs) -> None:
+        self.trainer, self.story, self.sample = trainer, story, sample
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
+    ) -> None:
+        """Follow the validation before the first update."""
+        if state.global_step == 0 and metrics.get("eval_cost") and not self.story.known:
+            found = self.trainer.evaluate(self.sample, metric_key_prefix="known")
+            self.story.known_pairs(found["known_cost"], len(self.sample))
+            self.story.begin()
+
+
+def sample_of(pairs: Pairs) -> Pairs:
+    """Return some of the pairs, the same at every call."""
+    chosen = draw_sample(range(len(pairs)))
+    sources, targets = [pairs.sources[i] for i in chosen], [pairs.targets[i] for i in chosen]
+    return Pairs(pairs.tokenizer, sources, targets, pairs.max_length)
 
 
 def _check_new(run: Path) -> None:

@@ -53,6 +53,14 @@ class FairseqOptions(Options):
 
     data: str = option("folder by fairseq-preprocess", metavar="DATA-BIN", names=["data"])
     model: str = option("checkpoint to begin from", metavar="MLE.pt", names=["model"], range=FILE)
+    train: str | None = option(
+        "pairs to train on in the place of DATA-BIN's: another folder by fairseq-preprocess, with "
+        "the same dictionaries, or PREFIX of two text files, PREFIX.SRC and PREFIX.TGT, in the "
+        "pieces of DATA-BIN",
+        None,
+        metavar="OTHER-PAIRS",
+        range=FILE,
+    )
     monolingual: str | None = option(
         "sources without references (--risk-monolingual of fairseq-train; its share, "
         "--risk-monolingual-share, by --fairseq-flags)",

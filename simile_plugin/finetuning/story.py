@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from simile_plugin.finetuning.options import Options
 from simile_plugin.finetuning.presets import PAPER_EPOCHS
+from simile_plugin.risk import what_to_expect
 
 if TYPE_CHECKING:
     from simile_plugin.risk import RiskSettings
@@ -46,6 +47,7 @@ class RunStory:
         say: takes a line.
         now: seconds of a clock.
         validations: metrics by update.
+        known: costs of training and validation sentences before the first update.
     """
 
     reward: str
@@ -58,6 +60,7 @@ class RunStory:
     say: Callable[[str], object] = say
     now: Callable[[], float] = time.monotonic
     validations: dict[int, dict[str, float]] = field(default_factory=dict)
+    known: dict[str, float] = field(default_factory=dict)
     done: int = 0  # updates
     earlier: int = 0  # of them by a run that was stopped, or ended
     _since: float | None = None
@@ -109,6 +112,12 @@ class RunStory:
         self.validations[number] = dict(metrics)
         left = f"   {self.left()} left" if self._measured and number < self.updates else ""
         self.say(f"{number:7,}{numbers_of(metrics)}{left}")
+
+    def known_pairs(self, cost: float, sentences: int) -> None:
+        """Say what gain to expect, by the cost of training sentences before the first update."""
+        validation = self.validations[min(self.validations)]["cost"]
+        self.known = {"sentences": sentences, "training": cost, "validation": validation}
+        self.say(f"pairs: {what_to_expect(cost, validation, sentences)}")
 
     def left(self) -> str:
         """Return the time that updates and validations still take, in words."""

@@ -6,6 +6,7 @@ portions, the reward of lists, what is logged, and the watch that ends a run.
 
 from simile_plugin.risk.control_rewards import read_control
 from simile_plugin.risk.gradient_portions import Portions
+from simile_plugin.risk.known_pairs import KNOWN_BY_HEART, draw_sample, what_to_expect
 from simile_plugin.risk.length_control import LENGTH_SUMS, LengthControl
 from simile_plugin.risk.list_reward import ListReward
 from simile_plugin.risk.log_probabilities import token_lprobs
@@ -33,6 +34,7 @@ from simile_plugin.risk.update_log import (
 
 __all__ = [
     "CORPUS_METRICS",
+    "KNOWN_BY_HEART",
     "LENGTH_SUMS",
     "PHASES",
     "SENTENCE_MEANS",
@@ -50,6 +52,7 @@ __all__ = [
     "attention_without_plans",
     "check_settings",
     "choose_tree",
+    "draw_sample",
     "evaluation_mode",
     "layout",
     "on_host",
@@ -62,4 +65,5 @@ __all__ = [
     "triton_works",
     "unwrap",
     "weighted_means",
+    "what_to_expect",
 ]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from simile_plugin.files import InputError
 from simile_plugin.reward import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
+from simile_plugin.risk.known_pairs import KNOWN_BY_HEART
 
 logger = logging.getLogger(__name__)
 
@@ -34,9 +35,6 @@ KNOWN_ADVICE = (
     "pairs that MLE training has not read (docs/how-to/choose-pairs.md)"
 )
 CONTROL_ADVICE = "see --risk-length-control, --risk-cost-scale and --mle-weight"
-# Cost of training sentences by that of validation. Trainings that gained had 0.93 and more (those
-# of Multi30k), those that gained nothing 0.76 (Tatoeba) and 0.65 (MAFAND).
-KNOWN_BY_HEART = 0.85
 VALIDATIONS = 2  # in a row outside the band, before training stops
 # BLEU before the first update below which a model does not translate these sources at all.
 LEAST_BLEU = 1.0

@@ -47,7 +47,12 @@ def with_pair(command, flag, source, target):
 
 def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
     assert main(command) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "tuned")
+    told = capsys.readouterr().out
+    assert told.splitlines()[-1] == str(tmp_path / "tuned")
+    assert "\npairs: candidates for 4 training sentences cost 0." in told
+    known = json.loads((tmp_path / "tuned/finetuning.json").read_text())["known_pairs"]
+    # Training and validation have the same pairs here.
+    assert known["training"] == pytest.approx(known["validation"]) and known["sentences"] == 4
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned")
     history = json.loads((tmp_path / "tuned/trainer_state.json").read_text())["log_history"]
     assert [log["step"] for log in history if "eval_cost" in log] == [0, 1, 2]

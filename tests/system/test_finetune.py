@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -37,6 +38,15 @@ def test_a_model_is_tuned_and_the_run_goes_on(command: list[str], trainings: Tra
     header = next(row for row in rows if row[:1] == ["update"])
     assert header[1:] == ["cost", "BLEU", "chrF", "SIM", "length", "repeats"]
     assert "fairseq-generate bin --path tuned/checkpoint_best.pt" in done.stdout
+    known = json.loads((trainings.folder / "tuned" / "finetuning.json").read_text())["known_pairs"]
+    measured = (
+        f"pairs: candidates for {known['sentences']} training sentences cost "
+        f"{known['training']:.3f}, those of validation {known['validation']:.3f} (ratio "
+        f"{known['training'] / known['validation']:.2f}): the model "
+    )
+    assert measured in done.stdout
+    validated = next(row[1] for row in rows if row[:1] == ["0"])
+    assert validated == f"{known['validation']:.4f}"
     assert (trainings.folder / "tuned" / "checkpoint_best.pt").exists()
     again = run([*command, "4"], trainings)
     assert again.returncode == 0, again.stderr + again.stdout
@@ -108,9 +118,13 @@ def test_another_data_bin_is_refused(
     command[4] = str(other)
     same = run([*command, "4"], trainings)  # the same files elsewhere
     assert same.returncode == 0, same.stderr
+    trained = run([*command, "6", "--train", "bin"], trainings)  # its own pairs, named again
+    assert trained.returncode == 0, trained.stderr
+    assert "pairs       those of bin" in trained.stdout
     for path in other.glob("train.*"):  # another validation set
         shutil.copy(path, str(path).replace("train.", "valid."))
-    done, before = run([*command, "6"], trainings), content_of(output)
+    shutil.rmtree(output / "data")
+    done, before = run([*command, "8"], trainings), content_of(output)
     assert done.returncode == 2
     assert (
         f"the run in {output} was begun with other sentences or dictionaries than {other}"
