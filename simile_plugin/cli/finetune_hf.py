@@ -25,6 +25,10 @@ adapters are merged into it, and by themselves they are in RUN/adapter. The run 
 --seed, and one that was killed goes on when the command is repeated. Several GPUs:
 torchrun --no-python --nproc-per-node 2 simile finetune-hf ...
 
+Before the first update it measures whether the model knows the training pairs by heart, and says
+what gain to expect; after five it says how long it will take. It ends where --patience validations
+in a row have no better BLEU.
+
 With --seeds 3 it trains three times, in RUN/seed.1 to seed.3 (what is done is not repeated), writes
 the mean of their models to RUN/average, validates it, and says which model to use. The mean is as
 fast as one of them; in recipes/evidence it has 0.3 BLEU more than they have on average.

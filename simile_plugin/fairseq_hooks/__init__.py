@@ -5,11 +5,13 @@
 
 from simile_plugin.fairseq_hooks.byte_pieces import join_bytes
 from simile_plugin.fairseq_hooks.installation import install, uninstall
+from simile_plugin.fairseq_hooks.known_pairs import KNOWN_PAIRS
 from simile_plugin.fairseq_hooks.model_flags import read_model_flags
 from simile_plugin.fairseq_hooks.preflight import count_sentences, written_over
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints, read_checkpoint
 
 __all__ = [
+    "KNOWN_PAIRS",
     "allow_fairseq_checkpoints",
     "count_sentences",
     "install",

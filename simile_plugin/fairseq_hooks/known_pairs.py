@@ -10,7 +10,8 @@ import numpy
 
 from simile_plugin.risk import KNOWN_BY_HEART, RunWatch, draw_sample, what_to_expect
 
-logger = logging.getLogger(__name__)
+KNOWN_PAIRS = "simile_plugin.known_pairs"  # what the line of JSON is logged as
+logger = logging.getLogger(KNOWN_PAIRS)
 
 
 def tell_known_pairs(cfg: Any, trainer: Any, task: Any, epoch_itr: Any, watch: RunWatch) -> None:

@@ -245,6 +245,7 @@ def fairseq_flags(
     ]
     if valid:
         flags += [f"--validate-interval-updates={options.valid_interval}"]
+        flags += [f"--patience={options.patience}"] * bool(options.patience)
     else:
         flags += ["--disable-validation"]
     if "--best-checkpoint-metric" not in options.fairseq_flags:  # what maximises is not undone

@@ -6,9 +6,8 @@ import contextlib
 import json
 from collections.abc import Iterable
 
+from simile_plugin.fairseq_hooks import KNOWN_PAIRS
 from simile_plugin.finetuning.story import RunStory
-
-KNOWN_PAIRS = "simile_plugin.fairseq_hooks.known_pairs"
 
 
 def tell(story: RunStory, lines: Iterable[str], live: bool) -> str:

@@ -147,7 +147,7 @@ class HuggingFaceFinetuning:
         story.say(f"model       {options.model}\n{story.plan()}\n")
         args.max_steps = story.updates
         if begun.before and read_record(run).get("ended", 0) >= story.updates:
-            StoryCallback(story).tell_earlier(run)
+            StoryCallback(story, 0).tell_earlier(run)
             return story
         if options.lora:
             model = with_adapters(model, options.model, options.lora)
@@ -163,7 +163,7 @@ class HuggingFaceFinetuning:
         trainer.risk_state.objective["--prefix"] = options.prefix  # for saved_prefix
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
-        trainer.add_callback(StoryCallback(story))
+        trainer.add_callback(StoryCallback(story, options.patience))
         if valid is not None and more is None and self.risk.mle_weight < 1:
             trainer.add_callback(KnownPairsCallback(trainer, story, sample_of(train)))
         if options.prefix:
@@ -296,10 +296,14 @@ class HuggingFaceFinetuning:
 
 
 class StoryCallback(TrainerCallback):
-    """Passes a training on to its story, with the validations of before it was stopped."""
+    """Passes a training on to its story, with the validations of before it was stopped.
 
-    def __init__(self, story: RunStory) -> None:
-        self.story = story
+    Args:
+        patience: validations in a row without a better BLEU that end the training; 0: none do.
+    """
+
+    def __init__(self, story: RunStory, patience: int) -> None:
+        self.story, self.patience = story, patience
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Tell the validations that a run which goes on has had."""
@@ -323,6 +327,8 @@ class StoryCallback(TrainerCallback):
         """Tell a validation."""
         self._tell(state.global_step, metrics)
         self.story.begin()
+        if self.story.validations and self.story.out_of_patience(self.patience):
+            control.should_training_stop = True
 
     def _tell(self, step: int, metrics: dict[str, float]) -> None:
         if "eval_cost" in metrics and step not in self.story.validations:

@@ -35,6 +35,11 @@ class Options:
     valid_interval: int = training(
         "updates between validations, which are saved, too", 100, range=COUNT
     )
+    patience: int = training(
+        "validations in a row without a better BLEU that end the training (0: none do)",
+        10,
+        range=NOT_NEGATIVE,
+    )
     log_interval: int = training("updates between log lines", 10, range=COUNT)
     seed: int = training("of shuffling, dropout and sampling", 1, range=SEED)
     seeds: int = training(

@@ -42,8 +42,18 @@ def finetune(finetuning: Finetuning) -> None:
     story = finetuning.train(run, options.seed)
     if not story.trained:
         finetuning.say(nothing_trained(run, story))
+    elif story.validations and story.out_of_patience(options.patience):
+        finetuning.say(stopped_early(story, options.patience))
     if last := finetuning.end(story, run):
         finetuning.say(f"\n{last}")
+
+
+def stopped_early(story: RunStory, patience: int) -> str:
+    """Return why a training ended before its last update."""
+    return (
+        f"stopped after update {story.done:,} of {story.updates:,}: the last {patience} "
+        "validations had no better BLEU (--patience)"
+    )
 
 
 def nothing_trained(run: Path, story: RunStory) -> str:

@@ -37,6 +37,8 @@ def finetune_seeds(finetuning: Finetuning) -> None:
         story = stories[folder] = finetuning.train(folder, seed)
         if not story.trained:
             say(f"done before: {folder} has its {story.updates:,} updates")
+        elif story.validations and story.out_of_patience(options.patience):
+            say(f"stopped after update {story.done:,}: no better BLEU (--patience)")
     validated = bool(story.validations)
     models = {folder: finetuning.model(folder, validated) for folder in stories}
     mean = chosen = finetuning.average([*models.values()], run)

@@ -119,6 +119,11 @@ class RunStory:
         self.known = {"sentences": sentences, "training": cost, "validation": validation}
         self.say(f"pairs: {what_to_expect(cost, validation, sentences)}")
 
+    def out_of_patience(self, patience: int) -> bool:
+        """Return whether so many validations in a row have had no better BLEU; 0 never is."""
+        best = self.best(since=1)
+        return 0 < patience <= sum(update > best for update in self.validations)
+
     def left(self) -> str:
         """Return the time that updates and validations still take, in words."""
         updates = max(0, self.updates - self.done)

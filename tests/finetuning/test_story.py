@@ -37,6 +37,18 @@ def test_the_story_of_a_run() -> None:
     assert lines[3] == ["difference", "+0.0000", "+1.00", "+0.000"]
 
 
+def test_validations_without_a_better_one_end_patience() -> None:
+    story = RunStory("half", 900, 30, 1200, "2e-4", 100, 50, say=str)
+    # The first one is that of the model before: only what training made counts.
+    for update, bleu in ((0, 33.0), (100, 31.0), (200, 32.0), (300, 32.0), (400, 31.5)):
+        story.validation(update, {"cost": 0.5, "bleu": bleu})
+    assert [story.out_of_patience(patience) for patience in (0, 1, 2, 3)] == [
+        *(False, True, True, False)
+    ]
+    story.validation(500, {"cost": 0.5, "bleu": 32.1})
+    assert not story.out_of_patience(1)
+
+
 def test_a_run_that_goes_on_has_no_clock_before_it_begins() -> None:
     said: list[str] = []
     story = RunStory("bleu", 4, 1, 9, "1", 2, 1, say=said.append, now=lambda: 7.0)

@@ -11,6 +11,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GPT2Config, GPT2L
 from recipes.hf import translate
 from simile_plugin.cli import main
 from simile_plugin.files import locked_folder
+from simile_plugin.finetuning.hugging_face import KnownPairsCallback
 from simile_plugin.hugging_face import silent_ids, special_tokens
 from simile_plugin.hugging_face import trainer as trainer_module
 from tests.hugging_face_models import (
@@ -90,6 +91,8 @@ def validate_as(monkeypatch, *bleu):
         return found | {"bleu": next(left, bleu[-1])} if "chrf" in found else found
 
     monkeypatch.setattr(trainer_module, "metrics_of", metrics)
+    # The validation of training sentences would take one of the scores.
+    monkeypatch.setattr(KnownPairsCallback, "on_evaluate", lambda *_, **__: None)
 
 
 @pytest.mark.parametrize("lora", ["0", "2"])
@@ -136,6 +139,17 @@ def test_a_finished_run_is_not_trained_any_further(command, tmp_path):
     assert main(command) == 0
     assert (tmp_path / "tuned/model.safetensors").read_bytes() == once
     assert json.loads((tmp_path / "tuned/trainer_state.json").read_text())["global_step"] == 1
+
+
+def test_a_run_without_a_better_validation_stops(command, tmp_path, capsys, monkeypatch):
+    validate_as(monkeypatch, 1.0, 3.0, 2.0, 2.5, 4.0)
+    assert main([*command, "--max-updates", "9", "--patience", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "stopped after update 3 of 9: the last 2 validations had no better BLEU (--p" in told
+    assert f"{tmp_path / 'tuned'}: best BLEU on validation, update 1\n" in told
+    assert same_weights(tmp_path / "tuned", tmp_path / "tuned/checkpoint-1")
+    assert main([*command, "--max-updates", "9", "--patience", "2"]) == 0
+    assert "nothing was trained" in capsys.readouterr().out
 
 
 def test_the_mean_of_two_seeds(command, tmp_path, capsys, monkeypatch):
