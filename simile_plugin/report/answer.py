@@ -73,7 +73,7 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[object]], **more:
 
 
 def cells(row: Sequence[object]) -> Row:
-    """Make cells of what is none, with its text and nothing more to it."""
+    """Make a plain cell of every value that is not a cell."""
     return [cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row]
 
 
@@ -129,7 +129,7 @@ def equal_once(lines: Sequence[tuple[str, Runs]]) -> list[tuple[str, Runs]]:
 
 @dataclass(frozen=True)
 class Passages:
-    """Passages by what is to be seen in them; more: what links on the page lead to as well."""
+    """Example sentences grouped by kind; `more` are reached only by links."""
 
     kinds: Mapping[str, Sequence[Passage]]
     more: Sequence[Passage] = ()

@@ -20,7 +20,7 @@ class Around:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """Return whether the interval leaves out 0."""
         return not self.low <= 0 <= self.high
 
 

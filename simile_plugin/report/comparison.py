@@ -61,7 +61,7 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether p < 0.05 after Holm."""
+        """Return whether p < 0.05 after Holm."""
         return self.p_holm < LEVEL
 
 
@@ -77,7 +77,7 @@ class Lead:
 
     @property
     def clear(self) -> bool:
-        """Whether p < 0.05: it is one test."""
+        """Return whether p < 0.05: it is a single test."""
         return self.p_value < LEVEL
 
 

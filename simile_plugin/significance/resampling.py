@@ -22,7 +22,7 @@ TIE = 1e-9  # differences of scores below this are rounding
 
 @dataclass(frozen=True)
 class SentenceStatistics:
-    """What one system's sentences add to one metric.
+    """The statistics of a system's sentences, whose sum gives a metric.
 
     Attributes:
         values: (S, N, K) numbers, S seeds of the system, N sentences, K statistics.

@@ -52,7 +52,7 @@ class RatedPair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far annotators agree; None where it is undefined, see `agreement`."""
+    """Measures of agreement between annotators; None where undefined, see `agreement`."""
 
     alpha: float | None
     pearson: float | None

@@ -31,7 +31,7 @@ HASH_DIGITS = 12
 
 @dataclass(frozen=True)
 class DrawSettings:
-    """Which sentences are drawn, and for how many annotators."""
+    """Settings of the draw: sentences, their lengths, annotators, seed."""
 
     sentences: int = option(
         "sentences to draw (default and paper: 200)", 200, range=Range.at_least(1)

@@ -31,7 +31,7 @@ ONE_FILE = ("ref", "src", "groups", "corpus", "nbest_lists")
 
 
 class Inputs:
-    """What the flags of `simile report` name.
+    """The files and settings that the flags of `simile report` name.
 
     command_line: the command that asked, for the reader.
 
@@ -120,7 +120,7 @@ class Inputs:
 
     @cached_property
     def frequencies(self) -> Counter[str]:
-        """How often each word stands in --corpus, or else in the references."""
+        """Count the words of --corpus, or else of the references."""
         options, texts = self.options, tuple(self.refs)
         if options.corpus:
             texts = tuple(self.texts.lines(options.corpus, "--corpus"))
@@ -176,7 +176,7 @@ class Inputs:
 
     @cached_property
     def unspaced(self) -> bool:
-        """Whether --tokenize takes whole sentences of the references for words."""
+        """Return whether --tokenize takes whole sentences of the references for words."""
         from simile_plugin.reward import is_unspaced
 
         options, refs = self.options, list[str]()
@@ -188,7 +188,7 @@ class Inputs:
 
     @cached_property
     def doubtful_lists(self) -> str:
-        """What to say of n-best lists that are no plain text, or ""."""
+        """Return a warning of n-best lists that are no plain text, or ""."""
         from simile_plugin.nbest import cost_warning
         from simile_plugin.reward import tokenised_warning
 

@@ -13,7 +13,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class PairedTest:
-    """How many resamples the paired bootstrap (Koehn 2004) and the intervals draw."""
+    """Settings of the paired bootstrap (Koehn 2004) and of the intervals."""
 
     kind: str = field(default="bootstrap", init=False)
     resamples: int = BOOTSTRAP_RESAMPLES

@@ -22,7 +22,7 @@ _several: dict[str, Any] = {"default": [], "metavar": "NAME=FILE[,FILE]"}
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What `simile report` compares, how, and where the answers go."""
+    """The flags of `simile report`: systems, scores, tests, and where the answers go."""
 
     ref: str | None = option("reference translations", group=RESULTS, **_file)
     sys: list[str] = option(

@@ -113,8 +113,6 @@ def choose_examples(
     """
     first, second = (system.outputs[0] for system in pair)
     gains = np.stack([own[:, 1] - own[:, 0] for own in scores.values()])  # (metrics, N)
-    mean, size = gains.mean(0), np.abs(gains)
-    agree = (gains >= 0).all(0) | (gains <= 0).all(0)
     different = [i for i in range(len(refs)) if first[i] != second[i]]
     trivial = {i for i in different if _plain(first[i]) == _plain(second[i])}
     rated = {i: _ratings(ratings or {}, i, [*pair, *others]) for i in different}
@@ -124,15 +122,7 @@ def choose_examples(
     for i, own in rated.items():
         if {*names} <= own.keys():
             people[i] = own[names[1]] - own[names[0]]
-    order = {
-        "first_better": np.where(agree, -mean, np.nan),
-        "second_better": np.where(agree, mean, np.nan),
-    }
-    if len(gains) > 1:
-        order["disagree"] = np.where(agree, np.nan, size.min(0))
-        order["by_bleu"] = size[0] - size[1]
-        order["by_sim"] = size[1] - size[0]
-    order |= {"better": people, "worse": -people}
+    order = _order(gains, people)
 
     def example(i: int) -> Example:
         return Example(
@@ -157,7 +147,7 @@ def choose_examples(
     for way in ways:
         for place in range(len(way.names)):
             inside = [i for i in different if way.places[i] == place]
-            of_buckets |= {*ranked(size[0], inside)[:OF_A_BUCKET]}
+            of_buckets |= {*ranked(np.abs(gains[0]), inside)[:OF_A_BUCKET]}
     several = [system.name for system in (*others, *pair) if system.outputs[1:]]
     return Examples(
         first_name=names[0],
@@ -168,6 +158,24 @@ def choose_examples(
         of_buckets=[example(i) for i in sorted(of_buckets - shown)],
         notes=[f"{name}: the first seed" for name in several],
     )
+
+
+def _order(gains: Floats, people: Floats) -> dict[str, Floats]:
+    """Return kind -> (N,) what its sentences are ranked by; of the kind are those above 0.
+
+    gains: (metrics, N) second minus first. people: (N,) the same of ratings, NaN where unknown.
+    """
+    mean, size = gains.mean(0), np.abs(gains)
+    agree = (gains >= 0).all(0) | (gains <= 0).all(0)
+    order = {
+        "first_better": np.where(agree, -mean, np.nan),
+        "second_better": np.where(agree, mean, np.nan),
+    }
+    if len(gains) > 1:
+        order["disagree"] = np.where(agree, np.nan, size.min(0))
+        order["by_bleu"] = size[0] - size[1]
+        order["by_sim"] = size[1] - size[0]
+    return order | {"better": people, "worse": -people}
 
 
 def _plain(text: str) -> str:

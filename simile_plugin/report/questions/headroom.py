@@ -21,6 +21,7 @@ from simile_plugin.report.answer import (
     HEADINGS,
     Answer,
     Figure,
+    Table,
     count,
     make_table,
     p_told,
@@ -103,7 +104,7 @@ class CostSpread:
 
 @dataclass(frozen=True)
 class Headroom:
-    """What n-best lists hold.
+    """Figures of n-best lists.
 
     Attributes:
         scored: whether the lists have the model's scores.
@@ -188,14 +189,14 @@ def measure_headroom(
     spec = "chrf" if scorer.encoder is None else "simile"
     utilities = expected_utilities(lists, replace(scorer, reward=Reward(spec)))
     chosen = choose_all(lists, utilities)
-    first = np.array([one.first for one in lists])
+    first = np.array([candidates.first for candidates in lists])
     places = {FIRST: first, MBR: np.array([place or 0 for place in chosen])}
     places |= {f"best_{metric}": scored.best(metric, first) for metric in scored.rewards}
     places |= {f"worst_{metric}": scored.worst(metric) for metric in scored.rewards}
     choices = _figures(scored, places, test)
     signatures = scorer.signatures("BLEU", "chrF", "SIMILE", "LEARNED")
     sizes = scored.mask.sum(axis=1)
-    scores_known = any(one.scores for one in lists)
+    scores_known = any(candidates.scores for candidates in lists)
     differences = {
         metric: pair_differences(rewards, scored.mask) for metric, rewards in scored.rewards.items()
     }
@@ -233,7 +234,7 @@ def _score(
     named = {name: getattr(scores, name) for name in ("bleu", "chrf", "simile", "learned")}
     rewards = {name: own.double().numpy() for name, own in named.items() if own is not None}
     counts = {"bleu": scores.bleu_stats.numpy(), "chrf": scores.chrf_stats.numpy()}
-    sizes = np.array([len(one.hyps) for one in lists])
+    sizes = np.array([len(candidates.hyps) for candidates in lists])
     return ScoredLists(np.arange(sizes.max()) < sizes[:, None], rewards, counts)
 
 
@@ -319,40 +320,14 @@ def _headroom(choices: Mapping[str, Mapping[str, Chosen]], metric: str) -> float
 
 def answer_headroom(data: Headroom) -> Answer:
     """Show a line a choice, a column a metric; what training may give."""
-    choices, gain = data.choices, data.gain
-    metrics = list(choices[FIRST])
+    metrics = list(data.choices[FIRST])
     names = [NAMES[metric] for metric in metrics]
     rows = [
         [_title(choice, data), *(_cell(row[metric]) for metric in metrics)]
-        for choice, row in choices.items()
-    ]
-    gains = [
-        "{:+.2f} to {:+.2f}".format(*gain[m]) if m in gain else "not measured" for m in metrics
-    ]
-    spreads = [
-        ["all candidates cost the same", *(f"{data.equal[metric]:.1%}" for metric in metrics)],
-        [
-            "pairs of a list that cost the same",
-            *(f"{spread.zero_share:.1%}" for spread in data.costs.values()),
-        ],
-        [
-            "mean difference of a pair",
-            *(f"{spread.mean_difference:.4f}" for spread in data.costs.values()),
-        ],
-        [
-            "median difference of a pair",
-            *(f"{spread.median_difference:.4f}" for spread in data.costs.values()),
-        ],
-        ["headroom: best - first", *(f"{_headroom(choices, metric):.2f}" for metric in metrics)],
-        ["expected gain of MRT on it", *gains],
+        for choice, row in data.choices.items()
     ]
     label = f"First, MBR, best and worst choice by {', '.join(names)}"
     chart = Chart(label, (9.2, 0.9 + 0.8 * len(metrics)), lambda figure: _draw(figure, data))
-    measured = ", ".join(
-        f"{NAMES[reward]} {share:.0%} on {run}"
-        for run, reward, share in MEASURED
-        if reward in metrics
-    )
     return Answer(
         "headroom",
         "Will training pay?",
@@ -362,36 +337,65 @@ def answer_headroom(data: Headroom) -> Answer:
         [
             Figure(chart, "From the worst to the best choice of each metric, with first and MBR."),
             make_table(["Choice", *names], rows),
-            make_table(["Lists", *names], spreads),
+            _spread_table(data, metrics),
             _histograms(data),
         ],
         asdict(data),
         data.file,
         sentences=_sentences(data),
-        notes=[
-            *(
-                [f"{equal:.1%} of the pairs are equal under BLEU, apart under SIMILE"]
-                if (equal := data.only_bleu_equal) is not None
-                else []
-            ),
-            f"± is half of the 95% interval over {data.test.resamples:,} resamples of the "
-            f"lists, seed {data.test.seed}; p: paired bootstrap by the same (the tail of the "
-            "direction seen)",
-            *(
-                []
-                if data.scored
-                else [
-                    "these lists have no scores: their first candidate is the model's choice if a "
-                    "beam wrote them, and any sample if they were sampled, so that no gain is told"
-                ]
-            ),
-            "best and worst are chosen by sentence scores, BLEU and chrF shown are of the corpus",
-            "expected gain: the headroom of the trained reward times the lowest and highest share "
-            f"of it that was gained on test sets ({measured}); few runs, of at most 200 "
-            "updates, on small models and lists of 8: an order of magnitude, no promise",
-        ],
+        notes=_notes(data, metrics),
         signatures=data.signatures,
     )
+
+
+def _spread_table(data: Headroom, metrics: Sequence[str]) -> Table:
+    """Tabulate how far the candidates of a list differ, a column a metric."""
+    spreads = list(data.costs.values())
+    gains = [
+        "{:+.2f} to {:+.2f}".format(*data.gain[metric]) if metric in data.gain else "not measured"
+        for metric in metrics
+    ]
+    rows = [
+        ["all candidates cost the same", *(f"{data.equal[metric]:.1%}" for metric in metrics)],
+        ["pairs of a list that cost the same", *(f"{of.zero_share:.1%}" for of in spreads)],
+        ["mean difference of a pair", *(f"{of.mean_difference:.4f}" for of in spreads)],
+        ["median difference of a pair", *(f"{of.median_difference:.4f}" for of in spreads)],
+        [
+            "headroom: best - first",
+            *(f"{_headroom(data.choices, metric):.2f}" for metric in metrics),
+        ],
+        ["expected gain of MRT on it", *gains],
+    ]
+    return make_table(["Lists", *(NAMES[metric] for metric in metrics)], rows)
+
+
+def _notes(data: Headroom, metrics: Sequence[str]) -> list[str]:
+    measured = ", ".join(
+        f"{NAMES[reward]} {share:.0%} on {run}"
+        for run, reward, share in MEASURED
+        if reward in metrics
+    )
+    notes = []
+    if data.only_bleu_equal is not None:
+        notes.append(
+            f"{data.only_bleu_equal:.1%} of the pairs are equal under BLEU, apart under SIMILE"
+        )
+    notes.append(
+        f"± is half of the 95% interval over {data.test.resamples:,} resamples of the lists, seed "
+        f"{data.test.seed}; p: paired bootstrap by the same (the tail of the direction seen)"
+    )
+    if not data.scored:
+        notes.append(
+            "these lists have no scores: their first candidate is the model's choice if a beam "
+            "wrote them, and any sample if they were sampled, so that no gain is told"
+        )
+    return [
+        *notes,
+        "best and worst are chosen by sentence scores, BLEU and chrF shown are of the corpus",
+        "expected gain: the headroom of the trained reward times the lowest and highest share of "
+        f"it that was gained on test sets ({measured}); few runs, of at most 200 updates, on small "
+        "models and lists of 8: an order of magnitude, no promise",
+    ]
 
 
 def _title(choice: str, data: Headroom) -> str:

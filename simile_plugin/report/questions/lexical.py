@@ -137,10 +137,10 @@ def _by_frequency(texts: Sequence[Sentences], frequencies: Mapping[str, int]) ->
 def _by_tag(texts: Sequence[Sentences], tags: Sequence[Sentences]) -> Counts:
     from compare_mt.bucketers import LabelWordBucketer
 
-    found = Counter(tag for sentence in tags[0] for tag in sentence)
-    rare = sorted(tag for tag, number in found.items() if number < FEW)
+    counts_of = Counter(tag for sentence in tags[0] for tag in sentence)
+    rare = sorted(tag for tag, number in counts_of.items() if number < FEW)
     other = f"other ({', '.join(rare)})" if len(rare) > 1 else ""
-    named = {tag: other if other and tag in rare else tag for tag in found}
+    named = {tag: other if other and tag in rare else tag for tag in counts_of}
     labels = sorted(set(named.values()))
     bucketer = LabelWordBucketer(label_set=labels)
     # compare-mt cannot place the words of an output whose reference is empty.
