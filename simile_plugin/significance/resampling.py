@@ -35,7 +35,7 @@ class SentenceStatistics:
     @property
     def sentences(self) -> int:
         """N, the number of sentences."""
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     def seed_scores(self) -> Floats:
         """Return the corpus score of each seed: (S,)."""

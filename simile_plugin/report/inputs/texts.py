@@ -52,7 +52,7 @@ class Texts:
 @lru_cache(maxsize=256)
 def tokenised(tokenize: str, sentences: tuple[str, ...]) -> list[list[str]]:
     """Tokens of sentences by one of sacreBLEU's tokenisers; the same text is tokenised once."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     tokenizer = BLEU(tokenize=tokenize).tokenizer
     return [tokenizer(sentence.rstrip()).split() for sentence in sentences]

@@ -153,7 +153,8 @@ class ScoredLists:
         rewards = np.where(self.mask, self.rewards[metric], -np.inf)
         top = rewards.max(axis=1)
         own = rewards[np.arange(len(first)), first]
-        return np.where(own >= top - EQUAL, first, rewards.argmax(axis=1))
+        places: Places = np.where(own >= top - EQUAL, first, rewards.argmax(axis=1))
+        return places
 
     def worst(self, metric: str) -> Places:
         """Return the place of the lowest reward of each list."""
