@@ -44,9 +44,11 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
     from transformers import M2M100Config, MarianConfig, T5Config
 
     torch.manual_seed(1)
-    sides, heads, pad = ("encoder", "decoder"), args.width // 64, 1
-    ids = {"vocab_size": args.vocabulary, "pad_token_id": pad, "eos_token_id": 0}
-    ids["decoder_start_token_id"] = pad
+    sides, heads, end, pad = ("encoder", "decoder"), args.width // 64, 0, 1
+    # M2M-100 counts its positions from the padding on, so that its decoder must not start in it.
+    start = end if args.model == "m2m100" else pad
+    ids = {"vocab_size": args.vocabulary, "pad_token_id": pad, "eos_token_id": end}
+    ids["decoder_start_token_id"] = start
     if args.model == "t5":
         sizes = {"d_model": args.width, "d_ff": 4 * args.width, "num_heads": heads}
         config = T5Config(**ids, **sizes, num_layers=args.layers)
@@ -59,7 +61,7 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
     sentences = []
     for _ in ("input_ids", "labels"):
         rows = torch.randint(2, args.vocabulary, (args.batch, args.length))
-        rows[:, -1] = 0
+        rows[:, -1] = end
         sentences.append(rows)
     inputs = {"input_ids": sentences[0], "attention_mask": torch.ones_like(sentences[0])}
     inputs["labels"] = sentences[1]
@@ -67,7 +69,7 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
     if device.type == "cuda":
         model.bfloat16()
     inputs = {name: value.to(device) for name, value in inputs.items()}
-    return model, SpecialTokens(pad, 0, pad, None), inputs
+    return model, SpecialTokens(start, end, pad, None), inputs
 
 
 def generated(model: Any, special: SpecialTokens, inputs: Any, settings: RiskSettings) -> RiskSet:
