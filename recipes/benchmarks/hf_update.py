@@ -5,6 +5,8 @@ ours    simile_plugin.hugging_face: its own search, sources encoded once, shared
 plain   generate, then one forward pass over sources repeated N + 1 times, with full logits
 
     python recipes/benchmarks/hf_update.py --model marian       # or m2m100, t5
+    python recipes/benchmarks/hf_update.py --model m2m100 --layers 12 --width 1024 --batch 2 \\
+        --vocabulary 256206 --target-pieces 20000                # NLLB-600M's shape
 
 Prints a JSON line of seconds and one of MB: median, least and most of --rounds rounds, in each of
 which both ways run, each in a process of its own; a ratio is of one round. Random weights and
@@ -27,7 +29,13 @@ from typing import Any
 import torch
 
 from simile_plugin import hugging_face  # noqa: F401 (before transformers: hides a broken torchaudio)
-from simile_plugin.hugging_face import Scorer, SpecialTokens, known_decoder, risk_set_of
+from simile_plugin.hugging_face import (
+    CompactOutput,
+    Scorer,
+    SpecialTokens,
+    known_decoder,
+    risk_set_of,
+)
 from simile_plugin.risk import Objective, RiskSet, RiskSettings
 
 
@@ -59,8 +67,8 @@ def make(args: argparse.Namespace) -> tuple[Any, SpecialTokens, dict[str, torch.
         sizes |= {f"{side}_attention_heads": heads for side in sides}
         config = (MarianConfig if args.model == "marian" else M2M100Config)(**ids, **sizes)
     sentences = []
-    for _ in ("input_ids", "labels"):
-        rows = torch.randint(2, args.vocabulary, (args.batch, args.length))
+    for pieces in (args.vocabulary, args.target_pieces or args.vocabulary):
+        rows = torch.randint(2, pieces, (args.batch, args.length))
         rows[:, -1] = end
         sentences.append(rows)
     inputs = {"input_ids": sentences[0], "attention_mask": torch.ones_like(sentences[0])}
@@ -92,15 +100,15 @@ def generated(model: Any, special: SpecialTokens, inputs: Any, settings: RiskSet
     return RiskSet(tokens, members)
 
 
-def update(way: str, model, special, inputs, settings, decoder) -> None:  # type: ignore[no-untyped-def]
+def update(way: str, model, special, inputs, settings, decoder, output) -> None:  # type: ignore[no-untyped-def]
     """Candidates, their scores and the gradient of a loss over made-up rewards."""
     if way == "ours":
-        risk_set = risk_set_of(decoder, inputs, settings, special)
+        risk_set = risk_set_of(decoder, inputs, settings, special, output)
     else:
         risk_set = generated(model, special, inputs, settings)
     tokens = risk_set.tokens
     if way == "ours":
-        lprobs, means = Scorer(model, special)(inputs, risk_set)
+        lprobs, means = Scorer(model, special)(inputs, risk_set, 0, output)
     else:
         rows = tokens.size(1)
         targets = tokens.flatten(0, 1)
@@ -126,7 +134,7 @@ def update(way: str, model, special, inputs, settings, decoder) -> None:  # type
         reward=reward,
         length_cost=torch.zeros_like(reward),
         divisors=lengths,
-        vocabulary=model.config.vocab_size,
+        vocabulary=model.config.vocab_size if output is None else len(output),
     )
     loss.backward()
 
@@ -136,6 +144,7 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     model, special, inputs = make(args)
     settings = RiskSettings(risk_candidates=args.candidates)
     decoder = known_decoder(model, special)
+    output = CompactOutput(model, range(args.target_pieces)) if args.target_pieces else None
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     device = torch.device(args.device)
@@ -144,7 +153,7 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
     recorded = 3 if device.type == "cuda" else 0  # updates until a GPU replays all steps
     for _ in range(recorded + args.updates):
         start = clock()
-        update(way, model, special, inputs, settings, decoder)
+        update(way, model, special, inputs, settings, decoder, output)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds.append(clock() - start)
@@ -159,6 +168,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         *(("--length", 16), ("--candidates", 8), ("--updates", 2), ("--rounds", 3)),
     ):
         parser.add_argument(flag, type=int, default=default)
+    parser.add_argument(
+        "--target-pieces", type=int, default=0, help="of the target language, for ours (0: all)"
+    )
     parser.add_argument("--model", choices=["marian", "m2m100", "t5"], default="marian")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--way", choices=["ours", "plain"])

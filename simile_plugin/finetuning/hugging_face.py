@@ -8,6 +8,8 @@ import errno
 import hashlib
 import logging
 import os
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,16 @@ class HuggingFaceFinetuning:
         # torchrun numbers its processes; the first one talks.
         first = os.environ.get("RANK", "0") == "0"
         self.say: Callable[[str], object] = say if first else str
+        if options.hub_model_id and not options.push_to_hub:
+            raise InputError(
+                f"--hub-model-id: got {options.hub_model_id} without --push-to-hub; give both, or "
+                "neither"
+            )
+        if options.push_to_hub and options.seeds > 1:
+            raise InputError(
+                f"--push-to-hub: got --seeds {options.seeds}, of which each writes a model; leave "
+                "it out, and upload the folder that you choose: hf upload NAME FOLDER"
+            )
         files = [(path, "--train") for path in options.train]
         files += [(path, "--valid") for path in options.valid or ()]
         if options.monolingual:
@@ -102,6 +114,7 @@ class HuggingFaceFinetuning:
             per_device_train_batch_size=options.batch_size,
             per_device_eval_batch_size=options.batch_size,
             gradient_accumulation_steps=options.update_freq,
+            target_pieces=options.target_pieces,
             learning_rate=options.learning_rate,
             lr_scheduler_type=options.schedule,
             max_grad_norm=options.max_grad_norm,
@@ -117,6 +130,9 @@ class HuggingFaceFinetuning:
             bf16=options.bf16,
             fp16=options.fp16,
             use_cpu=not torch.accelerator.is_available(),  # else transformers refuses bf16 there
+            push_to_hub=options.push_to_hub,
+            hub_model_id=options.hub_model_id,
+            hub_strategy="end",
             report_to="none",
             disable_tqdm=True,
         )
@@ -166,6 +182,9 @@ class HuggingFaceFinetuning:
         trainer.add_callback(StoryCallback(story, options.patience))
         if valid is not None and more is None and self.risk.mle_weight < 1:
             trainer.add_callback(KnownPairsCallback(trainer, story, sample_of(train)))
+        trainer.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        if trainer.translator.output is not None:
+            story.say(f"target pieces: {trainer.translator.pieces}")
         if options.prefix:
             text = trainer.translator.text
             text.prefix = text.strings([tokenizer(options.prefix).input_ids])[0]
@@ -254,12 +273,8 @@ class HuggingFaceFinetuning:
             "--learning-rate": Setting(str(options.learning_rate)),
         }
         for flag, pairs in files.items():
-            text = hashlib.sha256()
-            for side in (pairs.sources, pairs.targets) if pairs is not None else ():
-                text.update("".join(f"{line}\n" for line in side).encode())
-            settings[flag] = Setting(
-                text.hexdigest()[:12], f"another {flag}", binding=flag != "--valid"
-            )
+            digest = "" if pairs is None else pairs.digest()
+            settings[flag] = Setting(digest, f"another {flag}", binding=flag != "--valid")
         return settings
 
     def _save(self, trainer: SimileRiskTrainer, run: Path) -> None:

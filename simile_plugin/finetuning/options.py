@@ -102,6 +102,19 @@ class HuggingFaceOptions(Options):
     target_lang: str | None = option("language of the targets", None, metavar="CODE")
     prefix: str = option("put before every source (T5)", "")
     max_length: int = training("tokens of a sentence; what is longer is cut", 128, range=COUNT)
+    target_pieces: str = training(
+        "pieces of which candidates are made and over which they are scored: those of the target "
+        "language (auto: its references', characters and tags, where the vocabulary has 100,000 or "
+        "more), all, or a FILE with one a line beside them; the model that is saved is whole",
+        "auto",
+        metavar="auto|all|FILE",
+    )
     lora: int = training(
         "rank of adapters that train in place of the model (default 0: none)", 0, range=NOT_NEGATIVE
+    )
+    push_to_hub: bool = option(
+        "upload RUN to the hub when its model is saved (needs a token: hf auth login)", False
+    )
+    hub_model_id: str | None = option(
+        "its name there, NAME or ORGANISATION/NAME (default: that of RUN)", None, metavar="NAME"
     )

@@ -21,6 +21,7 @@ if not OLDEST <= tuple(int(part) for part in FOUND.split(".")[:2]) < NEXT:
 
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.candidates import risk_set_of
+from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.loading import (
     last_checkpoint,
     load,
@@ -42,6 +43,7 @@ from simile_plugin.hugging_face.text import Pairs, prefix_warning, tag_warning
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
+    "CompactOutput",
     "Pairs",
     "Scorer",
     "SimileRiskArguments",

@@ -19,7 +19,9 @@ LESS_IS_BETTER = ("cost", "cost_bleu", "cost_simile", "ppl", "repetition")
 class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
     """Names, defaults and meanings of the risk settings are those of ``--criterion simile_risk``.
 
-    Validations begin before the first update (``eval_on_start``).
+    Candidates of a training are made of ``target_pieces``, over which probabilities are normalised;
+    a validation has the whole vocabulary. Validations begin before the first update
+    (``eval_on_start``).
 
     Raises:
         InputError: for a setting that cannot work, naming the flag.
@@ -31,6 +33,11 @@ class SimileRiskArguments(RiskSettings, Seq2SeqTrainingArguments):
     greater_is_better: bool | None = field(
         default=None,
         metadata={"help": "of --metric-for-best-model (default: not of losses and costs)"},
+    )
+
+    target_pieces: str = field(
+        default="auto",
+        metadata={"help": "pieces of the target language: auto, all, or a FILE with one a line"},
     )
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from simile_plugin.files import InputError
+from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, positions
 from simile_plugin.hugging_face.steps import Decoder, node_search
 from simile_plugin.risk import RiskSet, RiskSettings, evaluation_mode, layout
@@ -73,12 +75,17 @@ def references(labels: Tensor, special: SpecialTokens) -> Tensor:
 
 
 def risk_set_of(
-    decoder: Decoder, inputs: dict[str, Tensor], settings: RiskSettings, special: SpecialTokens
+    decoder: Decoder,
+    inputs: dict[str, Tensor],
+    settings: RiskSettings,
+    special: SpecialTokens,
+    output: CompactOutput | None = None,
 ) -> RiskSet:
     """Return the lists of a batch, the references before them.
 
     Args:
         inputs: input_ids, attention_mask and labels of B sentences.
+        output: the pieces that candidates are made of; None: the whole vocabulary.
 
     Raises:
         InputError: where not even one token is allowed.
@@ -93,14 +100,18 @@ def risk_set_of(
             "expected at least 1; raise them"
         )
     rules = rules_of(model.generation_config, settings, special)
+    rules = rules if output is None else output.rules(rules)
 
     def search(rows: slice) -> Hypotheses:
         sources = {"input_ids": inputs["input_ids"][rows], "attention_mask": mask[rows]}
         features = model.get_encoder()(**sources, return_dict=True).last_hidden_state
-        return node_search(decoder, features, mask[rows], rules, allowed - 1)
+        return node_search(decoder, features, mask[rows], rules, allowed - 1, output)
 
-    with torch.no_grad(), evaluation_mode(model):
+    with torch.no_grad(), evaluation_mode(model), contextlib.ExitStack() as stack:
+        if output is not None:
+            stack.enter_context(output.searching(kept=decoder.recorder is not None))
         hyps = within_memory(search, slice(0, len(mask)), decoder.recorder, PADDING).tokens
+    hyps = hyps if output is None else output.full(hyps)
     found = hyps[..., 0].ne(PADDING)
     target = references(inputs["labels"], special)
     include, keep = settings.risk_include_reference, settings.risk_keep_duplicates

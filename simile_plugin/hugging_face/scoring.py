@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simile_plugin.hugging_face.compact_output import CompactOutput, TakenRows
 from simile_plugin.hugging_face.models import (
     PADDING,
     SpecialTokens,
@@ -46,7 +47,11 @@ class Scorer:
         self.head = model.get_output_embeddings()
 
     def __call__(
-        self, inputs: dict[str, Tensor], risk_set: RiskSet, max_tokens: int = 0
+        self,
+        inputs: dict[str, Tensor],
+        risk_set: RiskSet,
+        max_tokens: int = 0,
+        output: CompactOutput | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Score reference and candidates; each source is encoded once.
 
@@ -55,6 +60,8 @@ class Scorer:
             risk_set: rows padded by ``PADDING``.
             max_tokens: bound on the padded target tokens decoded at once (0: none); the parts are
                 decoded again in the backward pass.
+            output: the pieces over which probabilities are normalised, all ids of the risk set
+                among them; None: the whole vocabulary.
 
         Returns:
             (B, 1 + N, T) log-probabilities of the targets, 0 at padding and at candidates outside
@@ -63,13 +70,18 @@ class Scorer:
         """
         tokens = risk_set.tokens
         sources = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-        encoded = self.model.get_encoder()(**sources, return_dict=True)
+        taken = None if output is None else TakenRows(output, inputs["input_ids"])
+        with ExitStack() as stack:
+            if taken is not None:
+                taken.encoding(stack)
+            encoded = self.model.get_encoder()(**sources, return_dict=True)
         shifted = teacher_forcing_input(tokens, self.special.start, PADDING)
         previous = shifted.masked_fill(shifted.eq(PADDING), self.special.pad)
         share_prefixes = not self._positions_are_lost()
         tree = choose_tree(risk_set, PADDING, share_prefixes, max_tokens)
-        features = functools.partial(self._features, encoded, sources)
-        scores = score_nodes(features, self._projected, tree, tokens, previous, max_tokens)
+        features = functools.partial(self._features, encoded, sources, taken)
+        project = functools.partial(self._projected, taken)
+        scores = score_nodes(features, project, tree, tokens, previous, max_tokens)
         return scores[..., 0], scores[:, 0, :, 1]
 
     def _positions_are_lost(self) -> bool:
@@ -82,9 +94,13 @@ class Scorer:
             return False
         return any(method == "compute_bias" for _, method in position_modules(decoder))
 
-    def _features(self, encoded: Any, sources: dict[str, Tensor], nodes: Nodes) -> Tensor:
+    def _features(
+        self, encoded: Any, sources: dict[str, Tensor], taken: TakenRows | None, nodes: Nodes
+    ) -> Tensor:
         """Return what goes into the output layer."""
         with ExitStack() as stack:
+            if taken is not None:
+                taken.decoding(stack)
             seen = None
             if nodes.allowed is not None:
                 seen = nodes.attention_mask(encoded.last_hidden_state).unsqueeze(1)
@@ -112,12 +128,16 @@ class Scorer:
 
     def _projected(
         self,
+        taken: TakenRows | None,
         features: Tensor,
         targets: Tensor,
         positions: Tensor | None,
         starts: list[int] | None,
     ) -> tuple[Tensor, Tensor]:
         """(E,) log-probability of each target, (K,) mean log-probability over the vocabulary."""
+        if taken is not None:
+            targets = taken.output.places[targets]
+            return token_lprobs(features, taken.weight, taken.bias, targets, positions, starts)
         bias, extra = self.head.bias, output_bias(self.model)
         if extra is not None:
             bias = extra if bias is None else bias + extra

@@ -21,6 +21,7 @@ from transformers.cache_utils import Cache, DynamicCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from simile_plugin.files import InputError
+from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.models import (
     PADDING,
     PositionModules,
@@ -102,12 +103,19 @@ class ModelNodes:
     Args:
         features: (S, source, width) of the encoder.
         dtype: the type that products have.
+        output: the pieces by whose places the search names tokens; None: it names ids.
     """
 
-    def __init__(self, decoder: Decoder, features: Tensor, dtype: torch.dtype) -> None:
-        self.decoder, self.features, self.dtype = decoder, features, dtype
+    def __init__(
+        self,
+        decoder: Decoder,
+        features: Tensor,
+        dtype: torch.dtype,
+        output: CompactOutput | None = None,
+    ) -> None:
+        self.decoder, self.features, self.dtype, self.output = decoder, features, dtype, output
         self.shape = (decoder.layers, decoder.heads, decoder.width)
-        self.key: Hashable = "transformers"
+        self.key: Hashable = ("transformers", output is not None)
 
     def begin(self, cache: NodeCache) -> None:
         # The first step writes the keys and values of the sources. A recorded step must not, or it
@@ -119,6 +127,7 @@ class ModelNodes:
     def decode(self, last: Tensor, position: Tensor, cache: NodeCache) -> Tensor:
         size = cache.size
         of_keys = torch.arange(cache.used, device=last.device) // size
+        last = last if self.output is None else self.output.ids[last]
         inputs = {
             "encoder_outputs": BaseModelOutput(last_hidden_state=self.features[: cache.sentences]),
             "attention_mask": cache.mask.expand(-1, -1, size, -1),
@@ -148,9 +157,15 @@ def _library_cache(cache: NodeCache) -> EncoderDecoderCache:
     return held
 
 
-def eager_steps(decoder: Decoder, features: Tensor, attention_mask: Tensor, size: int) -> NodeCache:
+def eager_steps(
+    decoder: Decoder,
+    features: Tensor,
+    attention_mask: Tensor,
+    size: int,
+    output: CompactOutput | None = None,
+) -> NodeCache:
     """Return the steps of a decoder over sources, not to be recorded, see `node_search`."""
-    nodes = ModelNodes(decoder, features, _product_type(features))
+    nodes = ModelNodes(decoder, features, _product_type(features), output)
     sentences, source = attention_mask.shape
     cache = NodeCache(Unrecorded(), nodes, size, sentences, source, ROOM, features.device)
     cache.mask.copy_(_mask(attention_mask, nodes.dtype))
@@ -169,6 +184,7 @@ def node_search(
     attention_mask: Tensor,
     rules: Rules,
     max_len: int,
+    output: CompactOutput | None = None,
 ) -> Hypotheses:
     """Return the n-best lists of sources, by a model in eval mode.
 
@@ -176,20 +192,22 @@ def node_search(
         features: (B, source, width) of the encoder.
         attention_mask: (B, source).
         max_len: tokens of the longest hypothesis, its end not counted.
+        output: within its `searching`; rules and lists have places among its pieces, not ids.
     """
     device, recorder = features.device, decoder.recorder
     sentences, source = attention_mask.shape
     if recorder is None:
-        steps = eager_steps(decoder, features, attention_mask, rules.size)
+        steps = eager_steps(decoder, features, attention_mask, rules.size, output)
         return search(steps, rules, sentences, max_len, device, steps.recorder)
-    recorder.watch([*decoder.model.parameters(), *decoder.model.buffers()])
+    more = [] if output is None else output.watched
+    recorder.watch([*decoder.model.parameters(), *decoder.model.buffers(), *more])
     shape = (recorder.compaction.sentences(sentences), -(-source // SOURCE) * SOURCE)
     held = recorder.buffer(
         "transformers features", (*shape, features.size(-1)), features.dtype, device
     )
     held.zero_()
     held[:sentences, :source] = features
-    nodes = ModelNodes(decoder, held, _product_type(features))
+    nodes = ModelNodes(decoder, held, _product_type(features), output)
     cache = NodeCache(recorder, nodes, rules.size, *shape, ROOM, device)
     cache.mask.zero_()
     cache.mask[:sentences] = -torch.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import re
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from torch.utils.data import Dataset
+from torch.utils.data import ConcatDataset, Dataset, Subset
 from transformers import DataCollatorForSeq2Seq
 
 from simile_plugin.encoder import SPACE_MARK
@@ -226,6 +227,22 @@ class Pairs(Dataset[dict[str, list[int]]]):
         found = self.tokenizer(self.sources[index], text_target=self.targets[index], verbose=False)
         return any(len(found.get(name, [])) > self.max_length for name in ("input_ids", "labels"))
 
+    def digest(self) -> str:
+        """Return twelve digits of the SHA-256 of all sources, then all targets, a line each."""
+        text = hashlib.sha256()
+        for side in (self.sources, self.targets):
+            text.update("".join(f"{line}\n" for line in side).encode())
+        return text.hexdigest()[:12]
+
+    def count_targets(self) -> Counter[int]:
+        """Count the ids of all targets, which are not cut."""
+        found: Counter[int] = Counter()
+        targets = [target for target in self.targets if target is not None]
+        for start in range(0, len(targets), SAMPLE):
+            some = self.tokenizer(text_target=targets[start : start + SAMPLE], verbose=False)
+            found.update(itertools.chain.from_iterable(some.input_ids))
+        return found
+
     def __getitem__(self, index: int) -> dict[str, list[int]]:
         found = self.tokenizer(
             self.sources[index],
@@ -234,3 +251,25 @@ class Pairs(Dataset[dict[str, list[int]]]):
             max_length=self.max_length,
         )
         return {name: found.get(name, []) for name in ("input_ids", "attention_mask", "labels")}
+
+
+def parts_of(dataset: Any) -> list[Any]:
+    """Return the distinct data sets that one is made of: several by name, joined, or a part of one.
+
+    None is none.
+    """
+    inner: list[Any] = []
+    if dataset is None:
+        return inner
+    if isinstance(dataset, dict):
+        inner = [*dataset.values()]
+    elif isinstance(dataset, ConcatDataset):
+        inner = dataset.datasets
+    elif isinstance(dataset, Subset):
+        inner = [dataset.dataset]
+    elif isinstance(dataset, WithReferences):
+        inner = [dataset.pairs]
+    else:
+        return [dataset]
+    found = [part for one in inner for part in parts_of(one)]
+    return [*{id(part): part for part in found}.values()]

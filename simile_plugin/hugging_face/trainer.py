@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,8 +20,10 @@ from simile_plugin.encoder import keep_freed_memory
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
+from simile_plugin.hugging_face.model_card import write_model_card
 from simile_plugin.hugging_face.models import base_of, keep_unsaved_embeddings, special_tokens
 from simile_plugin.hugging_face.state import RiskState
+from simile_plugin.hugging_face.target_pieces import choose_output
 from simile_plugin.hugging_face.text import REFERENCE, Collator, Pairs, WithReferences
 from simile_plugin.hugging_face.translator import TransformersTranslator
 
@@ -78,6 +83,11 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.eval_dataset: Any = self._with_references(kwargs.get("eval_dataset"))
         self.loss_is_scaled_for_ga = True  # by compute_loss, which knows an update's sentences
         self.translator = TransformersTranslator(base, tokenizer, special, args, self.accelerator)
+        sets = (kwargs.get("train_dataset"), kwargs.get("eval_dataset"))
+        output = choose_output(args.target_pieces, base, tokenizer, special, sets)
+        self.translator.output = output
+        self.risk_state.objective["--target-pieces"] = self.translator.pieces
+        self.base_model, self.command = str(getattr(base.config, "_name_or_path", "")), ""
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective.of(args)
         self.clock = risk.Stopwatch()
@@ -230,6 +240,37 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         else:  # of a stream it has epochs without end
             self.control.should_training_stop = True
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model as ever, with a model card where it is no checkpoint."""
+        if not _internal_call and self.is_world_process_zero():
+            write_model_card(self, Path(output_dir or str(self.args.output_dir)))
+        super().save_model(output_dir, _internal_call)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Write the model card that is pushed to the hub."""
+        if self.is_world_process_zero():
+            write_model_card(self, Path(str(self.args.output_dir)))
+
+    def init_hf_repo(self, *args: Any, **kwargs: Any) -> None:
+        """Make the repository on the hub, before a training.
+
+        Raises:
+            InputError: where the hub does not answer, or refuses.
+        """
+        with hub_errors_told("expected a network and a token that may write: hf auth login"):
+            super().init_hf_repo(*args, **kwargs)
+
+    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
+        """Upload the folder of the run; what cannot be uploaded is saved there.
+
+        Raises:
+            InputError: where the hub does not answer, or refuses.
+        """
+        folder, name = self.args.output_dir, self.hub_model_id or self.args.hub_model_id or "NAME"
+        advice = f"the model is saved in {folder}: hf upload {name} {folder}"
+        with hub_errors_told(advice):
+            return super().push_to_hub(*args, **kwargs)
+
     @property
     def starts_best(self) -> bool:
         """Return whether no validation was better than the one before the first update."""
@@ -256,6 +297,18 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         if stop := self.risk_state.watch.stop:
             raise InputError(f"training stopped: {stop}")
         return found
+
+
+@contextmanager
+def hub_errors_told(advice: str) -> Iterator[None]:
+    """Make one line of what the hub's library raises, whose errors have no class in common."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"--push-to-hub: {reason}; {advice}") from error
 
 
 def check_given(given: dict[str, Any], args: Any) -> None:

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from simile_plugin.files import InputError
 from simile_plugin.hugging_face.candidates import risk_set_of, warn_of_unheeded
+from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, table_size
 from simile_plugin.hugging_face.scoring import Scorer, scored
 from simile_plugin.hugging_face.steps import known_decoder
+from simile_plugin.hugging_face.target_pieces import check_references
 from simile_plugin.hugging_face.text import Text
 from simile_plugin.risk import RiskSet, RiskSettings
 
@@ -49,13 +51,26 @@ class TransformersTranslator:
         self.accelerator, self.text = accelerator, Text(tokenizer)
         self.decoder, self.scorer = known_decoder(model, special), Scorer(model, special)
         warn_of_unheeded(model.generation_config)
+        self.output: CompactOutput | None = None  # of the target's pieces, in a training
         self.references: list[str] | None = None  # of the batch, where they are not to be decoded
         self.ignored = {*inspect.signature(model.forward).parameters} - USED
         self.positions = {side: table_size(model, side) for side in ("encoder", "decoder")}
 
     @property
+    def output_now(self) -> CompactOutput | None:
+        """Return the target's pieces; a validation judges the whole model, which is saved."""
+        return self.output if self.decoder.model.training else None
+
+    @property
+    def pieces(self) -> str:
+        """Return how many pieces a training has of how many, as "20,000 of 256,206" or "all"."""
+        whole = self.scorer.head.weight.size(0)
+        return "all" if self.output is None else f"{len(self.output):,} of {whole:,}"
+
+    @property
     def vocabulary(self) -> int:
-        return int(self.scorer.head.weight.size(0))
+        output = self.output_now
+        return int(self.scorer.head.weight.size(0)) if output is None else len(output)
 
     def candidates(self, model: nn.Module, batch: Inputs) -> RiskSet:
         if ignored := sorted(self.ignored & batch.keys()):
@@ -67,12 +82,18 @@ class TransformersTranslator:
             check_language(batch["labels"], self.special.language)
         check_length("input_ids", batch["input_ids"].size(1), self.positions["encoder"])
         with self.precision():
-            risk_set = risk_set_of(self.decoder, batch, self.settings, self.special)
+            risk_set = risk_set_of(
+                self.decoder, batch, self.settings, self.special, self.output_now
+            )
         check_length("labels", int(risk_set.lengths(PADDING).max()), self.positions["decoder"])
         return risk_set
 
     def texts(self, risk_set: RiskSet) -> list[list[str]]:
-        return self.text.lists(risk_set.on_host[0].tolist(), self.references)
+        rows = risk_set.on_host[0].tolist()
+        if self.output_now is not None:
+            references = [row[0] for row in rows]
+            check_references(self.output_now, references, self.text.tokenizer)
+        return self.text.lists(rows, self.references)
 
     def sources(self, batch: Inputs) -> list[str]:
         return self.text.sources(batch["input_ids"].tolist())
@@ -86,7 +107,7 @@ class TransformersTranslator:
     def score(
         self, model: nn.Module, batch: Inputs, risk_set: RiskSet, max_tokens: int
     ) -> tuple[Tensor, Tensor]:
-        lprobs, means = self.scorer(batch, risk_set, max_tokens)
+        lprobs, means = self.scorer(batch, risk_set, max_tokens, self.output_now)
         mask = self.counted(risk_set)
         return torch.where(mask, lprobs, 0.0), torch.where(mask[:, 0], means, 0.0)
 
