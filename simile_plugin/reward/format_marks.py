@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -13,18 +14,22 @@ SIGNS = r"<>{}|_=\\^~"
 BEGIN = re.compile(rf"\S{{0,40}}[{SIGNS}]|\[[A-Za-z]{{2,6}}\](?=\s)|\[[\"']")
 END = re.compile(rf"[{SIGNS}][^\s{SIGNS}]{{0,40}}[{SIGNS}]*$|@@$|@-@$|\[[A-Z]{{2,6}}\]$|[\"']\]$")
 # Marks that are no text wherever they stand: pieces of bytes, special tokens, columns of Moses.
-# Of WordPiece, and of byte-level BPE, whose sign for a space is a letter of Maltese, too.
+# Of WordPiece, of OpenNMT, and of byte-level BPE, whose sign for a space is a letter of Maltese.
+# Tags of HTML, and escapes of Python and JSON, but not commands of TeX.
 ANYWHERE = re.compile(
     r"<0x[0-9A-F]{2}>|<+(?:s|/s|pad|unk|bos|eos|mask)>+|\[(?:PAD|UNK)\]| \|\|\| "
-    r"| ##(?=\w)|(?<=[a-z.,])\u0120(?=\w)|\u0120(?=\S+ \u0120\S+ \u0120)"
+    r"| ##(?=\w)|(?<=[a-z.,])\u0120(?=\w)|\u0120(?=\S+ \u0120\S+ \u0120)|[\uffe8\uffed]"
+    r"|</?[a-z]{1,6} ?/?>|\\(?:[nrt](?![a-z])|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})"
 )
-SIGNS_ANYWHERE = "<[|#\u0120"  # most sentences have none, which is seen faster than by ANYWHERE
+SIGNS_ANYWHERE = "<[|#\\\u0120\uffe8\uffed"  # most sentences have none, which is soon seen
 BYTES = re.compile(r"b(['\"])(?=.*\1$)")  # what Python prints of bytes: b'...'
 # What may stand before or after every sentence of a file: a label, a number, a score.
 LABEL = re.compile(r"(?:\w+ ){0,4}[\w-]+: |\S*\d\S* ")
 NUMBER = re.compile(r" \S*\d\S*$")
 SAMPLE = 1000
 MOST, FEWEST = 2, 5  # it stands in one of MOST lines and in FEWEST at least
+# Signs with which some sentences begin, but not nearly all of a file; NEARLY_ALL is the share.
+RARE_SIGNS, NEARLY_ALL = frozenset("()[]{}<>#*`_|\\/=~^$%&@:;+"), 0.9
 DIGITS = re.compile(r"\d+")
 SHARE = 100  # a mark stands in at least one of so many lines
 
@@ -34,12 +39,36 @@ def format_mark(lines: Sequence[str]) -> str:
 
     It stands in a hundredth of the lines and in two at least, at their beginning or end, or is a
     special token or piece of a byte anywhere; a label or number, as before and after ordinary
-    sentences, in half of the lines. Marks are equal where only their digits differ.
+    sentences, in half of the lines; a sign such as # or ( in front of nearly all. Marks are equal
+    where only their digits differ.
     """
     sample = lines[:: max(1, len(lines) // SAMPLE)]  # enough to find what half of the lines have
-    return _most_frequent(lines, _marks_of, SHARE, 2) or _most_frequent(
-        sample, _labels_of, MOST, FEWEST
-    )
+    if mark := _most_frequent(lines, _marks_of, SHARE, 2):
+        return mark
+    if mark := _most_frequent(sample, _labels_of, MOST, FEWEST):
+        return mark
+    beginning = common_beginning(lines).strip()
+    return beginning if RARE_SIGNS & set(beginning) else ""
+
+
+def common_beginning(lines: Sequence[str]) -> str:
+    """Return the words or signs with which nearly all lines begin, or "" (also of few lines).
+
+    Of two sorted lines, all between them share what these two begin with.
+    """
+    begins = sorted(line.strip()[:60] for line in lines[:: max(1, len(lines) // SAMPLE)])
+    distance = math.ceil(NEARLY_ALL * len(begins)) - 1
+    if distance < FEWEST:
+        return ""
+    pairs = zip(begins, begins[distance:], strict=False)
+    longest = max((_shared(*pair) for pair in pairs), key=len)
+    return re.sub(r"\w+$", "", longest)  # of a word that may go on
+
+
+def _shared(first: str, last: str) -> str:
+    """Return the letters with which both begin."""
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((n for n, (a, b) in pairs if a != b), min(len(first), len(last)))]
 
 
 def _most_frequent(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from unicodedata import is_normalized
 
@@ -14,7 +15,7 @@ from simile_plugin.encoder import (
 )
 from simile_plugin.files import find_escape, find_mojibake, is_quoted
 from simile_plugin.reward.bleu import bleu_tokenizer
-from simile_plugin.reward.format_marks import format_mark
+from simile_plugin.reward.format_marks import common_beginning, format_mark
 from simile_plugin.reward.language_warnings import language_warning, source_warning
 from simile_plugin.reward.lists import ListScores
 
@@ -44,8 +45,8 @@ MISREAD = (
     "others than the references': write all files anew as UTF-8 from what they were made of"
 )
 LOST = (
-    "{0} has U+FFFD in the place of letters that a program could not read: write it anew, as "
-    "UTF-8, from what it was made of"
+    "{0} has {1} in the place of letters that a program could not read or write ({2!r}): write "
+    "it anew, as UTF-8, from what it was made of"
 )
 JOINED = (
     "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was "
@@ -72,6 +73,30 @@ ACCENTS = (
     "of {0} and the references only one has accents as characters of their own (Unicode NFD), so "
     "that BLEU and chrF take the same words for others: normalise all files to NFC"
 )
+CASES = (
+    "of {0} and the references one is {1} and the other is not, so that BLEU and chrF take the "
+    "same words for others: write all files as they are read (sacremoses truecase), or all in "
+    "lower case, and say so"
+)
+WIDTHS = (
+    "of {0} and the references only one has full-width letters or marks (\uff21 \uff0c), which "
+    "BLEU and chrF take for others: write the same to all files (Unicode NFKC)"
+)
+BEGINNINGS = (
+    "of {0} and the references only one has lines that nearly all begin with {1!r}: if it is no "
+    "text but a prompt, label or list, remove it"
+)
+APART = (
+    "line {1} of {0} ({2!r}) is like line {3} of the references ({4!r}), not like line {1}, and so "
+    "are {5} of {6} lines looked at: are the files sorted or shuffled, or is a line missing?"
+)
+# A letter between two others, and signs of other widths than theirs.
+LOST_LETTER, FULL_WIDTH = re.compile(r"[^\W\d_](\?+)[^\W\d_]"), re.compile("[\uff01-\uff5e]")
+SPACED = re.compile(r" [.,?!](?= |$)")
+# Lines looked at for those of another reference, the words of such a line, and the share of words
+# (Dice) that it has in common; there are several such lines, a fifth of all.
+LOOKED_AT, LEAST_WORDS, ALIKE, FEWEST_APART = 50, 5, 0.6, 3
+MANY_LINES = 50  # of fewer, nearly all may begin alike by chance
 QUOTES = CURLY, STRAIGHT = "\u2018\u2019\u201c\u201d", "'\""
 FIRST_TEXT = "the text of the first references"
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
@@ -171,21 +196,88 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
     misread = list(filter(any, map(find_mojibake, lines)))
     if 100 * len(misread) > len(lines):
         return MISREAD.format(name, *misread[0])
-    if 100 * sum("\ufffd" in line for line in lines) > len(lines):
-        return LOST.format(name)
+    lost = list(filter(None, map(_lost_letter, lines)))
+    if 100 * len(lost) > len(lines):
+        return LOST.format(name, *lost[0])
     unseen = list(filter(None, map(Preprocessing.find_invisible, lines)))
     if 100 * len(unseen) > len(lines):
         return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
-    if refs and not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs):
-        return JOINED.format(name)
-    if refs and _decomposed(lines) != _decomposed(refs):
-        return ACCENTS.format(name)
-    if refs and {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
-        return CURLED.format(name)
+    if refs and refs is not lines and (text := _unlike_references(name, lines, refs)):
+        return text
     spaced = sum(line.endswith(PERIOD) or COMMA in line for line in lines)
     if 2 * spaced > len(lines) >= ENOUGH_LINES:
         return TOKENISED.format(name, PERIOD)
     return ""
+
+
+def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:
+    """Return what to say of lines that are written in another way than their references, or ""."""
+    if not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs):
+        return JOINED.format(name)
+    if _decomposed(lines) != _decomposed(refs):
+        return ACCENTS.format(name)
+    if {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
+        return CURLED.format(name)
+    cases = {_case(lines), _case(refs)}
+    if len(cases) == 2 and "" not in cases:
+        return CASES.format(name, min(cases))  # "all in ..." comes before "as it is read"
+    if _differ(lines, refs, lambda line: FULL_WIDTH.search(line) is not None):
+        return WIDTHS.format(name)
+    for some, others in ((lines, refs), (refs, lines)):
+        beginning = common_beginning(some) if len(some) >= MANY_LINES else ""
+        if beginning and 2 * sum(line.startswith(beginning) for line in others) < len(others):
+            return BEGINNINGS.format(name, beginning)
+    if _share(lines, SPACED.search) > 0.5 > 10 * _share(refs, SPACED.search):
+        return TOKENISED.format(name, " ?")
+    return _apart(name, lines, refs)
+
+
+def _share(lines: Sequence[str], has: Callable[[str], object]) -> float:
+    return sum(bool(has(line)) for line in lines) / max(1, len(lines))
+
+
+def _differ(lines: Sequence[str], refs: Sequence[str], has: Callable[[str], bool]) -> bool:
+    """Return whether half of one side has something that a hundredth of the other has not."""
+    few, many = sorted((_share(lines, has), _share(refs, has)))
+    return many > 0.5 and few < 0.01
+
+
+def _case(lines: Sequence[str]) -> str:
+    """Return the case of nearly all lines, "" where it is mixed or the script has none."""
+    upper = _share(lines, lambda line: line != line.lower())
+    lower = _share(lines, lambda line: line != line.upper())
+    if lower > 0.9 and upper < 0.01:
+        return "all in lower case"
+    if upper > 0.9 and lower < 0.01:
+        return "all in upper case"
+    return "as it is read" if min(upper, lower) > 0.5 else ""
+
+
+def _lost_letter(line: str) -> tuple[str, str] | None:
+    """Return the sign that stands for a letter that was lost, and its line."""
+    if "\ufffd" in line:
+        return "U+FFFD", line[:40]
+    lost = LOST_LETTER.search(line) if "?" in line and "//" not in line else None
+    return (lost[1], line[:40]) if lost else None
+
+
+def _apart(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:
+    """Return what to say where many lines have the words of another line's reference, or ""."""
+    words_of = [frozenset(ref.split()) for ref in refs]
+    places = [place for place, line in enumerate(lines) if len(set(line.split())) >= LEAST_WORDS]
+    places = places[:: max(1, len(places) // LOOKED_AT)]
+    found = []
+    for place in places:
+        words = frozenset(lines[place].split())
+        alike = [2 * len(words & ref) / (len(words) + len(ref)) for ref in words_of]
+        best = max(range(len(refs)), key=alike.__getitem__)
+        if alike[best] >= ALIKE and 3 * alike[place] < alike[best]:
+            found.append((place, best))
+    if len(found) < FEWEST_APART or 5 * len(found) < len(places):
+        return ""
+    place, best = found[0]
+    texts = lines[place][:40], best + 1, refs[best][:40]
+    return APART.format(name, place + 1, *texts, len(found), len(places))
 
 
 def _quotes(lines: Sequence[str]) -> str:
