@@ -28,11 +28,14 @@ scores are percent; files are plain text, one sentence a line, detokenised (.gz 
           package, for English, where --encoder is default (with --sentence-level: if --learned
           default asks for it)
 
+of several references (-r A B) BLEU and chrF are sacreBLEU's; SIM, SIMILE and LEARNED of a sentence
+are the highest over its references
 an empty side scores 0; a difference of systems needs a test: simile report
 
 examples:
   simile score -r ref.en -i hyp.en --encoder ENCODER
   simile score -r ref.en -i mle.en simile.en --encoder ENCODER --json
+  simile score -r refA.en refB.en -i hyp.en --encoder ENCODER
   simile score -r ref.en -i hyp.en --encoder ENCODER --sentence-level > scores.tsv
   simile score -r ref.en -i hyp.en --encoder ENCODER --learned REWARD
 """
@@ -42,7 +45,11 @@ examples:
 class Options(SimileFlags):
     """Flags of `simile score`."""
 
-    ref: str = file_option("references", names=["-r", "--ref"])
+    ref: list[str] = file_option(
+        "references; of several files the sentences have several references each",
+        nargs="+",
+        names=["-r", "--ref"],
+    )
     hyp: list[str] = file_option("hypotheses, one file a system", nargs="+", names=["-i", "--hyp"])
     src: str | None = file_option(
         "sources, for the nearness to them; --encoder is of both languages", None
@@ -66,44 +73,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
-    from simile_plugin.files import Progress, read_parallel
+    from simile_plugin.files import Progress, read_parallel, refuse_twice
     from simile_plugin.reward import (
         UNKNOWN_LIMIT,
         language_warning,
         learned_beside,
         load_learned,
+        several_references,
     )
 
     options = read_flags(args, Options)
     if options.learned and not options.encoder:
         raise InputError("--learned: needs --encoder DIR, the encoder of its fit")
-    paths = [(options.ref, "--ref"), *((path, "--hyp") for path in options.hyp)]
+    paths = [(path, "--ref") for path in options.ref] + [(path, "--hyp") for path in options.hyp]
     if options.src and not options.encoder:
         raise InputError("--src: needs --encoder DIR, an encoder of two languages")
     of_source = [(options.src, "--src")] if options.src else []
-    refs, *outputs = read_parallel([*paths, *of_source])
-    srcs = outputs.pop() if of_source else None
+    refuse_twice(options.ref, "--ref")
+    texts = read_parallel([*paths, *of_source])
+    srcs = texts.pop() if of_source else None
+    references, outputs = texts[: len(options.ref)], texts[len(options.ref) :]
+    refs, (first, *_) = references[0], options.ref
     if not refs:
-        raise InputError(f"--ref: {options.ref} is empty; expected one sentence a line")
+        raise InputError(f"--ref: {first} is empty; expected one sentence a line")
     learned = load_learned(options.learned, "--learned") if options.learned else None
     scorer = options.scorer(learned=learned)
     if learned is None and not options.sentence_level:  # whose last column scripts may read
         scorer = replace(scorer, learned=learned_beside(scorer.encoder))
-    with Progress(len(refs), "sent") as bar:
-        scores = scorer.outputs(outputs, refs, srcs, 0, bar.update)
-    warn_of_whole_sentences("score", f"the lines of {options.ref}", refs, options.tokenize)
-    names = (path for path, _ in paths)
-    marked = warn_of_text("score", zip(names, [refs, *outputs], strict=True), refs)
+    with Progress(len(refs) * len(references), "sent") as bar:
+        of_each = [scorer.outputs(outputs, one, srcs, 0, bar.update) for one in references]
+    scores = several_references(of_each, outputs, references, options.tokenize)
+    warn_of_whole_sentences("score", f"the lines of {first}", refs, options.tokenize)
+    marked = warn_of_text("score", zip(options.ref, references, strict=True))
+    marked |= warn_of_text("score", zip(options.hyp, outputs, strict=True), refs)
     if scores.unknown_share > UNKNOWN_LIMIT and not marked:  # marks are unknown to any encoder
         print(
-            f"simile score: warning: {scores.unknown_share:.0%} of the tokens "
+            f"simile score: warning: {scores.unknown_share:.0%} of the tokens of the references "
             f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
             "count as nothing in SIM; is it an encoder of this language and script?",
             file=sys.stderr,
         )
-    if text := language_warning(options.ref, scorer.encoder, refs):
+    if text := language_warning(first, scorer.encoder, refs):
         print(f"simile score: warning: {text}", file=sys.stderr)
     signatures = scorer.signatures("BLEU", "chrF", "SIM", "SIMILE", "SOURCE", "LEARNED")
+    if len(references) > 1:
+        several = f"nrefs:{len(references)}|"
+        signatures = {
+            name: text if name == "SOURCE" else several + text.removeprefix("nrefs:1|")
+            for name, text in signatures.items()
+        }
     signatures["length_ratio"] = f"tokens, tok:{options.tokenize}"
     if options.sentence_level:
         print_sentences(options, scores)

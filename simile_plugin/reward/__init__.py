@@ -51,6 +51,7 @@ from simile_plugin.reward.lists import (
 )
 from simile_plugin.reward.metric import SIMILE
 from simile_plugin.reward.pairs import pair_scores
+from simile_plugin.reward.references import several_references
 from simile_plugin.reward.scorer import Scorer
 from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward
@@ -98,6 +99,7 @@ __all__ = [
     "pair_scores",
     "repetition",
     "save_learned",
+    "several_references",
     "signature",
     "tokenised_warning",
 ]

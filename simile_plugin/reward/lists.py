@@ -28,7 +28,8 @@ class ListScores:
         sim: (B, N) cosine in [-1, 1], or None without an encoder.
         simile: (B, N) LP^alpha * SIM, or None without an encoder.
         length_penalty: (B, N) LP in [0, 1], or None without an encoder.
-        unknown_pieces: tokens of all scored strings that the encoder does not know.
+        unknown_pieces: tokens of the references that the encoder does not know; what a model says
+            is no sign of its language.
         tokens: all their tokens; not the lengths where those count something else.
         chrf_stats: (B, N, 18 or 24) int64 of :func:`list_chrf_statistics`, or None if not asked
             for; so are the next two.
@@ -53,7 +54,7 @@ class ListScores:
 
     @property
     def unknown_share(self) -> float:
-        """Share of the tokens that the encoder does not know, in [0, 1]."""
+        """Share of the references' tokens that the encoder does not know, in [0, 1]."""
         return self.unknown_pieces / max(1, self.tokens)
 
     def to(self, device: torch.device) -> ListScores:

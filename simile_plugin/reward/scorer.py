@@ -263,8 +263,9 @@ def add_similarity(
     hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
     embedded = encoder.embed_counted(list(index))
     rows = torch.tensor([*ref_rows, *chain.from_iterable(hyp_rows)], dtype=torch.int64)
-    scores.unknown_pieces = int(embedded.unknown[rows].sum())
-    scores.tokens = int(embedded.tokens[rows].sum())
+    of_refs = torch.tensor(ref_rows, dtype=torch.int64)
+    scores.unknown_pieces = int(embedded.unknown[of_refs].sum())
+    scores.tokens = int(embedded.tokens[of_refs].sum())
     vectors, lengths = embedded.vectors, embedded.lengths
     rows = to_device(rows, vectors.device)
     ref_index, hyp_index = rows[: len(refs)], rows[len(refs) :].view(scores.bleu.shape)

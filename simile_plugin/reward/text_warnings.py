@@ -152,7 +152,7 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
     if scores.unknown_share > UNKNOWN_LIMIT:
         yield (
             f"--simile-encoder: it does not know {scores.unknown_share:.0%} of the tokens of the "
-            f"first lists and their references ({refs[0][:40]!r}), which count as nothing in SIM; "
+            f"first references ({refs[0][:40]!r}), which count as nothing in SIM; "
             "is it an encoder of this language and script?"
         )
     if is_unspaced(refs, tokenize):

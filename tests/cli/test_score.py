@@ -9,7 +9,7 @@ import sacrebleu
 
 from simile_plugin.cli import main
 from simile_plugin.encoder import load_encoder
-from simile_plugin.reward import Scorer
+from simile_plugin.reward import SIMILE, Scorer
 from simile_plugin.reward.bleu import corpus_bleu
 from simile_plugin.reward.spec import Reward
 
@@ -153,10 +153,48 @@ def test_closed_standard_input(files):
     assert "--hyp: <stdin>: standard input is closed" in done.stderr
 
 
-def test_a_file_given_twice_is_refused(tmp_path, capsys):
-    (tmp_path / "a").write_text("a bird\n")
-    assert main(["score", "-r", str(tmp_path / "a"), "-r", str(tmp_path / "b"), "-i", "a"]) == 2
-    assert f"-r: got {tmp_path / 'a'} and {tmp_path / 'b'}; expected one" in capsys.readouterr().err
+def test_several_references_count_as_in_sacrebleu(files, tmp_path, encoder_folder, capsys):
+    others = ["two boys skip a stone", "", "a quite other sentence of many words"]
+    (tmp_path / "other").write_text("\n".join(others) + "\n")
+    refs, both = files / "ref", [REFS, others]
+    given = "-r", refs, tmp_path / "other", "-i", files / "hyp", "--encoder", encoder_folder
+    status, out, _ = run(capsys, *given, "--json")
+    assert status == 0
+    entries = {entry["name"]: entry for entry in json.loads(out)}
+    for name, metric in (("BLEU", sacrebleu.metrics.BLEU()), ("chrF", sacrebleu.metrics.CHRF())):
+        assert entries[name]["score"] == pytest.approx(metric.corpus_score(HYPS, both).score)
+        assert entries[name]["signature"] == str(metric.get_signature())
+    metric = SIMILE(str(encoder_folder))
+    assert entries["SIMILE"]["score"] == pytest.approx(metric.corpus_score(HYPS, both).score, 1e-6)
+    assert entries["SIMILE"]["signature"] == metric.get_signature()
+    assert entries["SIM"]["signature"].startswith("nrefs:2|enc:")
+    _, out, _ = run(capsys, *given, "-sl")
+    rows = [line.split("\t") for line in out.splitlines()[1:]]
+    chrf = sacrebleu.metrics.CHRF()
+    for row, hyp, *of_line in zip(rows, HYPS, *both, strict=True):
+        bleu = sacrebleu.metrics.BLEU(smooth_method="add-k", smooth_value=1)
+        # sacreBLEU gives a sentence without a common word a little
+        expected = bleu.sentence_score(hyp, of_line)
+        assert float(row[2]) == pytest.approx(expected.score * bool(expected.counts[0]), abs=1e-3)
+        assert float(row[3]) == pytest.approx(chrf.sentence_score(hyp, of_line).score, abs=1e-3)
+    again = "-r", refs, "-r", tmp_path / "other", *given[3:]
+    assert run(capsys, *again, "-sl")[1] == out
+
+
+def test_references_given_twice_or_of_other_lengths_are_refused(files, tmp_path, capsys):
+    (tmp_path / "short").write_text("a bird\n")
+    ref, hyp = files / "ref", files / "hyp"
+    assert run(capsys, "-r", ref, ref, "-i", hyp)[0] == 2
+    status, _, err = run(capsys, "-r", ref, tmp_path / "short", "-i", hyp)
+    assert status == 2 and "short has 1" in err
+
+
+def test_only_references_say_what_an_encoder_knows(files, tmp_path, encoder_folder, capsys):
+    """A model may say anything; its encoder is right."""
+    (tmp_path / "noise").write_text("\u4e2d\u6587\n" * 3, encoding="utf-8")
+    (tmp_path / "known").write_text("two boys skip stones\n" * 3)
+    given = "-r", tmp_path / "known", "-i", tmp_path / "noise", "--encoder", encoder_folder
+    assert "unknown to the encoder" not in run(capsys, *given)[2]
 
 
 def test_the_learned_reward_beside_the_encoder_of_the_package(files, capsys):

@@ -89,8 +89,8 @@ def _warnings(data: Comparison) -> list[str]:
         warnings.append(data.tokenised[0])
     elif data.unknown_share > UNKNOWN_LIMIT:
         warnings.append(
-            f"the encoder does not know {data.unknown_share:.0%} of the pieces, which count as "
-            "nothing in SIM: SIM and SIMILE say little here; is it an encoder of this language "
+            f"the encoder does not know {data.unknown_share:.0%} of the references' pieces, which "
+            "count as nothing in SIM: SIM and SIMILE say little; is it an encoder of this language "
             "and script?"
         )
     if data.language:
