@@ -80,10 +80,10 @@ def test_nothing_to_count():
 
 def test_the_memory_of_words_is_bounded(monkeypatch):
     monkeypatch.setattr(words, "KNOWN_TOKENS", 12)
-    monkeypatch.setattr(bleu, "_WORDS", {})
+    bleu.bleu_words.cache_clear()
     for start in range(0, 60, 5):
         new = [f"w{i}" for i in range(start, start + 5)]
         found = list_statistics([[" ".join(new)]], [" ".join(new[:3])])
         assert found[0, 0].tolist() == [5, 3, 3, 2, 1, 0, 5, 4, 3, 2]
-        assert len(bleu._WORDS["13a"]) <= 12 + 5 and len(bleu._WORDS["13a"].tokens) <= 12 + 5
+        assert len(bleu.bleu_words("13a")) <= 12 + 5 and len(bleu.bleu_words("13a").tokens) <= 12 + 5
     assert torch.is_tensor(found)
