@@ -29,8 +29,19 @@ from simile_plugin.significance import (
 )
 
 TEST_SETS = ("test", "heldout")
-CONTROLS = ("MORE-MLE", "SHUFFLED:BLEU", "NOISE", "MODEL")
-NOT_SEMANTIC = {"MLE", "MORE-MLE", "BLEU", "CHRF", "CHRF++", "SHUFFLED", "NOISE", "MODEL"}
+CONTROLS = ("MORE-MLE", "BEST-OF-N", "MBR-FT", "SHUFFLED:BLEU", "NOISE", "MODEL")
+NOT_SEMANTIC = {
+    "MLE",
+    "MORE-MLE",
+    "BEST-OF-N",
+    "MBR-FT",
+    "BLEU",
+    "CHRF",
+    "CHRF++",
+    "SHUFFLED",
+    "NOISE",
+    "MODEL",
+}
 JUDGES = {"bleu": "BLEU", "chrf": "chrF", "METEOR": "METEOR", "sim": "SIM"}
 OTHER_JUDGES = ("chrf", "METEOR", "sim")  # those that no semantic reward is trained on
 SIGNIFICANT = 0.01

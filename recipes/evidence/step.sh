@@ -16,7 +16,9 @@
 #   recipes/evidence/step.sh table CORPORA                  one table of all corpora, and the goals
 #
 # CORPUS is one of corpora.tsv; REWARD is what --reward takes, learned, learned+bleu (half each), or
-# more-mle, the control: as many updates of likelihood alone. REWARD@VARIANT adds the flags of a
+# more-mle, the control: as many updates of likelihood alone; best-of-n, likelihood of the best of 8
+# candidates by half, and mbr-ft, of the one that MBR chooses without the reference: both with the
+# reference in 3 of 10, as --mle-weight 0.3 has it. REWARD@VARIANT adds the flags of a
 # variant of study.tsv; REWARD@averaged is, for `report`, what `average` has made of the same SEEDS.
 # REWARD@merged is what `merge` has made of a seed: the mean of both models' weights at the share of the
 # risk-trained one, in quarters, that has the best BLEU on validation.
@@ -172,16 +174,58 @@ read_variant() {
     read -ra variant < <(awk -F '\t' -v name="$name" '$1 == name { print $2 }' "$HERE/study.tsv")
 }
 
+# chosen_pairs SYSTEM: set bin to a folder whose training targets are candidates that were chosen once,
+# before the training: of the MLE model's 8 best of each source. An epoch has each source ten times, with
+# its reference three times.
+chosen_pairs() {
+    local lists=$WORK/lists folder=$WORK/$1 pairs=train
+    [ ! -e "$WORK/bin.risk" ] || pairs=risk
+    mkdir -p "$lists" "$folder/bpe"
+    AFTER=mle once lists generate "train=$lists/train.log" "${bin:-$WORK/bin}" -s "$SRC" -t en \
+        --path "$WORK/mle/checkpoint_best.pt" --beam 8 --nbest 8 --max-len-a 1.5 --max-len-b 10 \
+        --remove-bpe sentencepiece --batch-size 50
+    AFTER=lists once "$1.pairs" choose_pairs "$1" "$lists/train.log" "$folder" "$WORK/bpe/$pairs"
+    bin=$folder/bin
+}
+
+choose_pairs() { # SYSTEM LISTS FOLDER PREFIX
+    local choice=(mbr --weights model --utility half)
+    [ "$1" = mbr-ft ] || choice=(rerank --reward half) # its references are in the lists
+    simile "${choice[@]}" "$2" --encoder "$ENCODER" --output "$3/chosen.en"
+    python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
+        <"$3/chosen.en" >"$3/chosen.pieces"
+    paste "$4.$SRC" "$3/chosen.pieces" "$4.en" |
+        awk -F '\t' -v source="$3/bpe/train.$SRC" -v target="$3/bpe/train.en" '
+            { src[NR] = $1; ref[NR] = $3; chosen[NR] = $2 == "" ? $3 : $2 }
+            END {
+                for (copy = 0; copy < 10; copy++) for (i = 1; i <= NR; i++) {
+                    print src[i] >source
+                    print (i + copy) % 10 < 3 ? ref[i] : chosen[i] >target
+                }
+            }'
+    rm -rf "${3:?}/bin"
+    logged "$WORK/logs/bin.log" fairseq-preprocess -s "$SRC" -t en --joined-dictionary \
+        --srcdict "$WORK/bin/dict.en.txt" --destdir "$3/bin" --workers "$(cores)" \
+        --trainpref "$3/bpe/train" --validpref "$WORK/bpe/valid"
+}
+
 train_risk() { # REWARD SEED
-    local bin reward fitted control=() read_files system
+    local bin='' reward fitted='' control=() read_files system
     system=$(file_name "$1").$2
     read_variant "$1"
-    read_reward "$reward_name"
+    # shellcheck disable=SC2034 # training.sh reads it
+    [ ! -e "$WORK/bin.risk" ] || bin=$WORK/bin.risk
+    case $reward_name in
+    best-of-n | mbr-ft)
+        chosen_pairs "$reward_name"
+        reward=simile # any will do, candidates have no weight
+        ;;
+    *) read_reward "$reward_name" ;;
+    esac
     # shellcheck disable=SC2034 # training.sh reads both
     read_files=("$ENCODER/config.json" "$fitted") # what others trained is not gone on with
-    # shellcheck disable=SC2034
-    [ ! -e "$WORK/bin.risk" ] || bin=$WORK/bin.risk
-    [ "$reward_name" != more-mle ] || control=(--mle-weight 1 --risk-candidates 1)
+    [[ $reward_name != @(more-mle|best-of-n|mbr-ft) ]] ||
+        control=(--mle-weight 1 --risk-candidates 1)
     train "$system" "$RISK_FLAGS" --finetune-from-model "$WORK/mle/checkpoint_best.pt" --seed "$2" \
         --reward "$reward" --simile-encoder "$ENCODER" "${control[@]}" "${variant[@]}"
     translate_splits "$system" checkpoint_last.pt
@@ -275,8 +319,8 @@ report() { # REWARDS SEEDS
     esac
     for reward in $1; do
         [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
-        # The control's costs are those of one candidate, and a mean has not been trained.
-        [[ ${reward%%@*} = more-mle || $reward = *@averaged || $reward = *@merged ]] ||
+        # The controls' costs are those of one candidate, and a mean has not been trained.
+        [[ ${reward%%@*} = @(more-mle|best-of-n|mbr-ft) || $reward = *@averaged || $reward = *@merged ]] ||
             page+=(--log "${reward^^}=$(by_seed "$WORK/logs/$(file_name "$reward")" log "$2")")
     done
     # 10,000 tell p = 0.01, the goals', from 0.02: its standard error is 0.001.

@@ -72,10 +72,23 @@ def test_every_step_of_a_corpus(tmp_path: Path, encoder_folder: Path) -> None:
     assert f"{work}/bin.risk " in command and f"{work}/bin " in (work / "mle/command").read_text()
     notes = {path.name for path in (work / ".done").iterdir()}
     assert notes == {"data", "mle", *each, "bleu@merged.1", "simile@lr1e-4.1"}
-    step("report", "tatoeba-de", "bleu simile@lr1e-4", "1")
+    for system in ("best-of-n", "mbr-ft"):
+        step("risk", "tatoeba-de", system, "1")
+        command = (work / f"{system}.1" / "command").read_text()
+        assert f"{work}/{system}/bin " in command and "--mle-weight 1 --risk-cand" in command
+        # Ten times each source, three times with its reference.
+        refs = (work / "bpe/risk.en").read_text().splitlines()
+        choices = (work / system / "chosen.pieces").read_text().splitlines()
+        targets = (work / system / "bpe/train.en").read_text().splitlines()
+        assert len(choices) == len(refs) == 23 and len(targets) == 230
+        for place, (ref, choice) in enumerate(zip(refs, choices, strict=True)):
+            of_one = targets[place::23]
+            others = 10 if choice in ("", ref) else 3
+            assert of_one.count(ref) == others and of_one.count(choice or ref) == max(7, others)
+    step("report", "tatoeba-de", "bleu simile@lr1e-4 best-of-n", "1")
     table = step("table", "tatoeba-de")
     for split in ("test", "heldout", "valid"):
         assert f"## tatoeba-de, {split}" in table
-    assert "| SIMILE@LR1E-4 - BLEU |" in table
+    assert "| SIMILE@LR1E-4 - BLEU |" in table and "| BEST-OF-N - MLE |" in table
     assert "| tatoeba-de | heldout | SIMILE@LR1E-4" in table
     assert (work / "results" / "report.html").stat().st_size > 10_000
