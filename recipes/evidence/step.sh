@@ -189,9 +189,9 @@ chosen_pairs() {
 }
 
 choose_pairs() { # SYSTEM LISTS FOLDER PREFIX
-    local choice=(mbr --weights model --utility half)
-    [ "$1" = mbr-ft ] || choice=(rerank --reward half) # its references are in the lists
-    simile "${choice[@]}" "$2" --encoder "$ENCODER" --output "$3/chosen.en"
+    local choice=(--weights model)
+    [ "$1" = mbr-ft ] || choice=(--against references) # which are in the lists
+    simile mbr "$2" --utility half "${choice[@]}" --encoder "$ENCODER" --output "$3/chosen.en"
     python "$ROOT/recipes/bpe.py" encode --model "$WORK/bpe/nmt.model" \
         <"$3/chosen.en" >"$3/chosen.pieces"
     paste "$4.$SRC" "$3/chosen.pieces" "$4.en" |
