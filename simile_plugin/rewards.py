@@ -6,7 +6,7 @@
 needs at its first call, as these variables of the environment say:
 
 SIMILE_ENCODER   reward encoder, a folder or a name (default: `default`, for English targets)
-SIMILE_LEARNED   folder of `simile fit-reward`, for `learned`
+SIMILE_LEARNED   folder of `simile fit-reward`, for `learned` (default: the package's, for English)
 SIMILE_LANGUAGE  ISO 639-1 code of the target's language: a completion in another one is worth 0
                  (needs py3langid; default: no gate)
 SIMILE_REWARD    what verl and OpenRLHF train on, whose functions have a fixed name (default: half)
@@ -48,17 +48,13 @@ def make_reward(name: str) -> CompletionReward:
     """Make a reward with the encoder and the language of the environment.
 
     Args:
-        name: what --reward names, or `learned` for the folder in SIMILE_LEARNED.
+        name: what --reward names; `learned` is of the folder in SIMILE_LEARNED, if it is set.
 
     Raises:
         InputError: for what cannot be loaded.
     """
-    spec = name
-    if name == "learned":
-        folder = os.environ.get("SIMILE_LEARNED")
-        if not folder:
-            raise InputError("SIMILE_LEARNED: not set; expected a folder of simile fit-reward")
-        spec = f"learned:{folder}"
+    fitted = os.environ.get("SIMILE_LEARNED") if name == "learned" else None
+    spec = f"learned:{fitted}" if fitted else name
     encoder: RewardEncoder | None = None
     reward = Reward(spec, "SIMILE_REWARD")
     if reward.needs_encoder:

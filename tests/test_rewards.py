@@ -64,11 +64,17 @@ def test_the_encoder_is_loaded_at_the_first_call_that_needs_it(
         rewards.half(["x"], [REF], reference=[REF])
 
 
-def test_the_learned_reward_is_that_of_the_folder(
-    encoder: Encoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_learned_reward_is_the_packages_or_that_of_the_folder(
+    encoder: Encoder, encoder_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match="SIMILE_LEARNED: not set; expected a folder"):
+    with pytest.raises(InputError, match="encoder"):  # the package's is of its own encoder
         rewards.learned(["x"], [REF], reference=[REF])
+    rewards.make_reward.cache_clear()
+    monkeypatch.setenv("SIMILE_ENCODER", "default")
+    same, other = rewards.learned(["x"] * 2, [REF, "dogs bark"], reference=[REF] * 2)
+    assert same == 1 and other is not None and 0 <= other < 0.5
+    rewards.make_reward.cache_clear()
+    monkeypatch.setenv("SIMILE_ENCODER", str(encoder_folder))
     weights = dict.fromkeys(FEATURES, 1.0)
     folder = tmp_path / "reward"
     save_learned(folder, LearnedReward(weights, make_lexicon(SENTENCES), encoder.fingerprint))
