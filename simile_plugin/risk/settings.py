@@ -46,8 +46,8 @@ class RiskSettings:
         default=0.3,
         metadata={
             "range": Range.within(0, 1),
-            "help": "gamma in L = gamma L_TokLS + (1 - gamma) scale L_Risk, from 0 (risk only) to 1 "
-            "(paper: 0.2, 0.3 or 0.4, chosen on validation); its meaning depends on "
+            "help": "gamma in L = gamma L_TokLS + (1 - gamma) scale L_Risk, from 0 (risk only) to "
+            "1 (paper: 0.2, 0.3 or 0.4, chosen on validation); its meaning depends on "
             "--risk-cost-scale",
         },
     )
