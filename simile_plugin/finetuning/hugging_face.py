@@ -162,7 +162,8 @@ class HuggingFaceFinetuning:
         story.say = self.say
         story.say(f"model       {options.model}\n{story.plan()}\n")
         args.max_steps = story.updates
-        if begun.before and read_record(run).get("ended", 0) >= story.updates:
+        ended = read_record(run).get("ended", 0) if begun.before and holds_weights(run) else 0
+        if ended >= story.updates:
             StoryCallback(story, 0).tell_earlier(run)
             return story
         if options.lora:
@@ -376,6 +377,11 @@ def sample_of(pairs: Pairs) -> Pairs:
     chosen = draw_sample(range(len(pairs)))
     sources, targets = [pairs.sources[i] for i in chosen], [pairs.targets[i] for i in chosen]
     return Pairs(pairs.tokenizer, sources, targets, pairs.max_length)
+
+
+def holds_weights(run: Path) -> bool:
+    """Return whether a folder has a model's weights, which a user may have taken away."""
+    return any(run.glob("*.safetensors"))
 
 
 def _check_new(run: Path) -> None:
