@@ -15,6 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+# Before transformers: hides a broken torchaudio.
+from simile_plugin.hugging_face import (
+    Pairs,
+    SimileRiskArguments,
+    SimileRiskTrainer,
+    last_checkpoint,
+    load,
+    mixed,
+    positions,
+    prefix_warning,
+    read_pairs,
+    with_adapters,
+)
+
+# isort: split
 from transformers import TrainerCallback, TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -30,18 +46,6 @@ from simile_plugin.finetuning.average import Averager, average_folders
 from simile_plugin.finetuning.begun import Begun, Setting, read_record, update_record
 from simile_plugin.finetuning.options import HuggingFaceOptions
 from simile_plugin.finetuning.story import RunStory, make_story, say
-from simile_plugin.hugging_face import (
-    Pairs,
-    SimileRiskArguments,
-    SimileRiskTrainer,
-    last_checkpoint,
-    load,
-    mixed,
-    positions,
-    prefix_warning,
-    read_pairs,
-    with_adapters,
-)
 from simile_plugin.risk import RiskSettings, draw_sample
 
 logger = logging.getLogger(__name__)

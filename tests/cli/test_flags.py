@@ -94,7 +94,6 @@ def test_fields_are_checked_without_a_command_line() -> None:
         "finetune-hf model --train s t --output run --encoder a --encoder b",
         "finetune-hf model --output run --train a b --train c d",
         "finetune-hf model --output run --train s t --valid a b --valid c d",
-        "score -i hyp -r a -r b",
         "score -r ref -i hyp --encoder a --encoder b",
     ],
 )
