@@ -1,40 +1,48 @@
 #!/usr/bin/env bash
 # Multi30k German-English with a Hugging Face model: a Marian model from scratch by transformers'
-# own trainer, then risk training on each of REWARDS by simile finetune-hf; a table with
+# own trainer, then risk training on each of REWARDS by simile finetune-hf at its defaults; a table with
 # significance. Run it again after an interruption: finished steps are skipped, trainings resume.
 #
 #   recipes/hf/run.sh
 #
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   the folder with multi30k/task1 (see docs/reference/file-formats.md); needed
-#   ENCODER       a reward encoder's folder; needed (recipes/encoder/run.sh makes one)
+#   ENCODER       default   the reward encoder: the package's, `minilm`, or a folder
+#   JUDGE         that of ENCODER   an encoder's folder whose SIM judges, as recipes/evidence/step.sh
+#                 judge makes
+#   JUDGES        more judges, as simile report --judge takes them
 #   WORK          work/hf in the repository: everything that is made
-#   REWARDS       "bleu simile"; with a folder of simile fit-reward also learned:DIR, and mixes
+#   REWARDS       "bleu half"; with a folder of simile fit-reward also learned:DIR, and mixes
 #   LEARNED       such a folder, of which REWARDS may have learned and learned+bleu (half of each)
 #   SEEDS         "1 2 3"
-#   MLE_EPOCHS    5         epochs of MLE training
-#   MLE_FLAGS     more flags of recipes/hf/train_mle.py
-#   RISK_UPDATES  100       updates of each risk training, of 30 sentences
+#   MLE_EPOCHS    12        epochs of MLE training
+#   MLE_FLAGS     "--width 256 --vocab-size 5000 --dropout 0.3"   more flags of recipes/hf/train_mle.py
+#   RISK_UPDATES  600       updates of each risk training, of 30 sentences
 #   RISK_FLAGS    more flags of every simile finetune-hf
 #   SENTENCES     all       of each part that are used (a number: the first so many)
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 WORK=${WORK:-$ROOT/work/hf}
-REWARDS=${REWARDS:-bleu simile}
+REWARDS=${REWARDS:-bleu half}
 SEEDS=${SEEDS:-1 2 3}
-MLE_EPOCHS=${MLE_EPOCHS:-5}
-RISK_UPDATES=${RISK_UPDATES:-100}
+MLE_EPOCHS=${MLE_EPOCHS:-12}
+MLE_FLAGS=${MLE_FLAGS---width 256 --vocab-size 5000 --dropout 0.3}
+RISK_UPDATES=${RISK_UPDATES:-600}
 SENTENCES=${SENTENCES:-all}
 HERE=$ROOT/recipes/hf
 
 no_arguments "$@"
 [ -d "${SIMILE_DATA:-}/multi30k/task1" ] || die "SIMILE_DATA: expected a folder with multi30k/task1"
-[ -d "${ENCODER:-}" ] || die "ENCODER: expected the folder of a reward encoder (recipes/encoder)"
-read -ra mle_flags <<<"${MLE_FLAGS:-}"
+read -ra mle_flags <<<"$MLE_FLAGS"
 read -ra risk_flags <<<"${RISK_FLAGS:-}"
 
 setup_venv hf
+ENCODER=$(encoder_folder "${ENCODER:-default}")
+JUDGE=${JUDGE:-$ENCODER}
+for folder in "$ENCODER" "$JUDGE"; do
+    [ -d "$folder" ] || die "ENCODER, JUDGE: expected an encoder's folder, found no '$folder'"
+done
 # shellcheck source=recipes/training.sh
 . "$ROOT/recipes/training.sh"
 mkdir -p "$WORK"/{raw,out}
@@ -82,7 +90,7 @@ train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG LEARNED-JSON FLAGS...
     compgen -G "$WORK/$3/checkpoint-*" >/dev/null || rm -f "$WORK/$3"/*config.json
     simile finetune-hf "$WORK/mle" --train "${train[@]}" --valid "${watch[@]}" --reward "$1" \
         --encoder "$ENCODER" --output "$WORK/$3" --seed "$2" --max-updates "$4" \
-        --learning-rate 2e-4 --schedule constant --risk-alpha 1 --risk-cost-scale 10 "${@:7}"
+        --learning-rate 2e-4 "${@:7}" # the rate of a model from scratch; all else is the default
     translate_test "$3"
 }
 
@@ -95,13 +103,15 @@ risk_system() { # REWARD SEED
 }
 
 report() {
-    local systems=(--sys "MLE=$WORK/out/mle.txt") reward name
+    local systems=(--sys "MLE=$WORK/out/mle.txt") judges=() baselines=MLE reward name
+    [[ " $REWARDS " != *" bleu "* ]] || baselines+=,BLEU
     for reward in $REWARDS; do
         name=$(file_name "$reward")
         systems+=(--sys "${reward^^}=$(by_seed "$WORK/out/$name" txt "$SEEDS")")
     done
-    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.de" --encoder "$ENCODER" \
-        "${systems[@]}" --only results --out "$WORK/results.md"
+    for name in ${JUDGES:-}; do judges+=(--judge "$name"); done
+    simile report --ref "$WORK/raw/test.en" --src "$WORK/raw/test.de" --encoder "$JUDGE" "${judges[@]}" \
+        "${systems[@]}" --baseline "$baselines" --only results,gaming --out "$WORK/results.md"
 }
 
 say "Multi30k de-en, Hugging Face, in $WORK"
