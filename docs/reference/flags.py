@@ -99,6 +99,11 @@ def presets_table() -> str:
     return table(("flag", *(f"`{name}`" for name in PRESETS)), rows)
 
 
+def rate(**kind: bool) -> str:
+    """Return the default rate of a Hugging Face model."""
+    return f"{PRESETS['short'].flags(**kind)['learning_rate']:g}"
+
+
 def page() -> str:
     """Return the page."""
     short = dataclasses.asdict(PRESETS["short"])
@@ -109,8 +114,10 @@ def page() -> str:
         ("The risk: criterion and commands", risk_table(short)),
         (
             "Presets of the commands",
-            presets_table() + "\nA pretrained Hugging Face model gets a tenth of the preset's rate."
-            "\nAdapters (`--lora`) get a rate of their own: `simile finetune-hf --help` has it.\n",
+            presets_table()
+            + "\n`--learning-rate` is that of `simile finetune`. `simile finetune-hf` has "
+            f"{rate(pretrained=True)} with every preset\nbut `paper`, for its model came pretrained. "
+            f"With `--lora` it has {rate(pretrained=True, adapters=True)}.\n",
         ),
         ("The run: both commands", options_table(Options, short)),
         (

@@ -33,7 +33,9 @@ class Options:
     )
     max_grad_norm: float = training("clips the gradient's norm (0: never)", 5.0, range=NOT_NEGATIVE)
     valid_interval: int = training(
-        "updates between validations, which are saved, too", 100, range=COUNT
+        "updates between validations, by the beam of training; they are saved, too",
+        100,
+        range=COUNT,
     )
     patience: int = training(
         "validations in a row without a better BLEU that end the training (0: none do)",

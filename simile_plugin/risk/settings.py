@@ -60,7 +60,10 @@ class RiskSettings:
     )
     risk_candidates: int = field(
         default=8,
-        metadata={"range": Range.at_least(1), "help": "N, candidates a sentence (paper: 8)"},
+        metadata={
+            "range": Range.at_least(1),
+            "help": "N, candidates a sentence, and the width of their beam (paper: 8)",
+        },
     )
     risk_search: str = field(
         default="beam",
