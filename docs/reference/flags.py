@@ -116,8 +116,8 @@ def page() -> str:
             "Presets of the commands",
             presets_table()
             + "\n`--learning-rate` is that of `simile finetune`. `simile finetune-hf` has "
-            f"{rate(pretrained=True)} with every preset\nbut `paper`, for its model came pretrained. "
-            f"With `--lora` it has {rate(pretrained=True, adapters=True)}.\n",
+            f"{rate(pretrained=True)} with every preset\nbut `paper`, for its model came "
+            f"pretrained. With `--lora` it has {rate(pretrained=True, adapters=True)}.\n",
         ),
         ("The run: both commands", options_table(Options, short)),
         (
