@@ -29,8 +29,10 @@ list, so that an id comes once, with all its candidates in "hyps". The output ha
 source, up to the last id or the end of --src; a sentence without candidates has an empty line (with
 --json none), and standard error counts these.
 
-Lists from Hugging Face transformers, N = 16 samples of each source:
-  out = model.generate(**batch, do_sample=True, num_return_sequences=16)
+Lists from Hugging Face transformers, N = 16 samples of each source; without num_beams=1 and
+max_new_tokens those of the model's own settings hold, which may be a beam, or 20 tokens:
+  out = model.generate(**batch, do_sample=True, num_beams=1, num_return_sequences=16,
+                       max_new_tokens=256)
   hyps = tokenizer.batch_decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
   for i in range(0, len(hyps), 16):
       print(json.dumps({"id": first + i // 16, "hyps": hyps[i : i + 16]}))

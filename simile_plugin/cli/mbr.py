@@ -46,7 +46,7 @@ EPILOG = """\
 defined cases:
   equal strings have equal utilities; with uniform weights each copy counts as a pseudo-reference
   a tie (utilities within 1e-6): the highest model score, then the first in the list; so one
-  candidate is chosen as it is, and of two under SIM the model's choice stands
+  candidate is chosen as it is, and of two under SIM the one with the higher score
   no candidate: an empty line; no pseudo-reference: all tie, and standard error counts these lists
 
 examples:
@@ -183,20 +183,23 @@ def _warn(options: Options, reward: Reward, lists: Sequence[NbestList]) -> None:
 
 
 def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str) -> None:
+    from simile_plugin.nbest import name_of_first
+
     candidates = sum(len(one.hyps) for one in lists)
     changed = sum(
         place is not None and one.hyps[place] != one.hyps[one.first]
         for one, place in zip(lists, choices, strict=True)
     )
-    text = f"{len(lists):,} lists, {candidates:,} candidates; {changed:,} choices are not the"
-    print(f"simile mbr: {text} model's{empty and f'; {empty}'}", file=sys.stderr)
+    text = f"{len(lists):,} lists, {candidates:,} candidates; {changed:,} choices differ from"
+    text += f" the {name_of_first(lists)}{empty and f'; {empty}'}"
+    print(f"simile mbr: {text}", file=sys.stderr)
 
 
 def _tell_figures(
     path: str, lists: Sequence[NbestList], choices: Sequence[int | None], scorer: Scorer
 ) -> None:
-    """Print BLEU, chrF and with an encoder SIMILE of the model's choices and of the oracle's."""
-    from simile_plugin.nbest import references
+    """Print BLEU, chrF and with an encoder SIMILE of the first choices and of the oracle's."""
+    from simile_plugin.nbest import name_of_first, references
     from simile_plugin.reward import corpus_bleu, corpus_chrf
     from simile_plugin.significance import text_table
 
@@ -214,18 +217,20 @@ def _tell_figures(
         columns["SIMILE"] = (100 * scores.simile.double().mean(0)).tolist()
     rows = [
         [name, *(f"{column[row]:.2f}" for column in columns.values())]
-        for row, name in enumerate(("model's choice", "oracle"))
+        for row, name in enumerate((name_of_first(lists), "oracle"))
     ]
     print(text_table([[f"{path} ({len(lists):,} lists)", *columns], *rows]), file=sys.stderr)
 
 
 def _tell_unknown(lists: Sequence[NbestList], pseudo: Sequence[NbestList]) -> None:
     """Count the lists whose id has no pseudo-references: nothing is chosen there."""
+    from simile_plugin.nbest import name_of_first
+
     known = {one.sentence for one in pseudo if one.hyps}
     unknown = sum(one.sentence not in known for one in lists if one.hyps)
     if unknown:
         text = f"{unknown:,} lists have no pseudo-references (none of their id in --pseudo-refs)"
-        print(f"simile mbr: {text}: the model's choice stands", file=sys.stderr)
+        print(f"simile mbr: {text}: the {name_of_first(lists)} stands", file=sys.stderr)
 
 
 def _write_pairs(

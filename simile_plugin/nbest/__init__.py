@@ -24,7 +24,9 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
     )
     from simile_plugin.nbest.readers import (
         NbestList,
+        are_sampled,
         cost_warning,
+        name_of_first,
         read_lists,
         read_nbest_lists,
         references,
@@ -36,10 +38,12 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
 __all__ = [
     "TIE",
     "NbestList",
+    "are_sampled",
     "choose",
     "choose_all",
     "cost_warning",
     "expected_utilities",
+    "name_of_first",
     "read_lists",
     "read_nbest_lists",
     "references",

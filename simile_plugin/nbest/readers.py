@@ -29,6 +29,10 @@ UNKNOWN_WORD = "<<unk>>"  # of T- lines: fairseq-generate's name of it in refere
 # Share of lists whose scores rise from candidate to candidate, above which they are costs. Of a
 # beam's lists hardly one rises, of pairs in any order half of them.
 RISING = 0.8
+# Share of neighbouring scores that rise: none in a beam's lists, all in lists of costs, and about
+# half in samples as they were drawn.
+UNORDERED = (0.2, 0.8)
+COPIES = 0.1  # share of lists with two equal candidates of one score: of a beam none is equal
 FORMATS = (
     "what fairseq-generate --nbest N printed, Moses' and Marian's lists (0 ||| text ||| ... ||| "
     'score), JSON lines {"id": 0, "hyps": [...], "scores": [...]}, or id TAB text TAB score'
@@ -57,7 +61,7 @@ class NbestList:
 
     @property
     def first(self) -> int:
-        """Return the place of the model's choice: the highest score, without scores the first."""
+        """Return the place of the highest score, without scores 0: of a beam the model's choice."""
         return max(range(len(self.scores)), key=self.scores.__getitem__, default=0)
 
     def cut(self, n: int) -> NbestList:
@@ -127,6 +131,29 @@ def cost_warning(lists: Sequence[NbestList]) -> str:
         "as negative log-probabilities and other costs do; the highest score is taken for the "
         "model's choice: write scores of which high is good (minus the cost)"
     )
+
+
+def are_sampled(lists: Sequence[NbestList]) -> bool:
+    """Return whether scores say that these are samples, none of which is the model's choice.
+
+    Scores in no order are those of samples as they were drawn; a sampled candidate that came twice
+    stands twice with one score, also where the decoder sorted them. Without scores: False.
+    """
+    scored = [one for one in lists if len(one.scores) > 1]
+    steps = [b - a for one in scored for a, b in zip(one.scores, one.scores[1:], strict=False)]
+    rising, falling = sum(step > 0 for step in steps), sum(step < 0 for step in steps)
+    low, high = UNORDERED
+    if rising + falling > 2 and low < rising / (rising + falling) < high:
+        return True
+    copies = sum(len({*zip(one.hyps, one.scores, strict=True)}) < len(one.hyps) for one in scored)
+    return copies > max(1, COPIES * len(scored))
+
+
+def name_of_first(lists: Sequence[NbestList]) -> str:
+    """Return what the first of these lists is: the model's choice, where that is known."""
+    if not all(one.scores for one in lists if one.hyps):
+        return "first of the list"
+    return "highest score" if are_sampled(lists) else "model's choice"
 
 
 def with_references(lists: Sequence[NbestList], refs: Sequence[str], where: str) -> list[NbestList]:

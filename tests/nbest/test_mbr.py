@@ -154,7 +154,7 @@ def test_a_line_for_each_sentence(lists: Path, capsys: pytest.CaptureFixture[str
     assert run(lists, "--utility", "chrf") == 0
     out, err = capsys.readouterr()
     assert out == "a red kite!\n\n\nonly one\n"
-    assert "3 lists, 4 candidates; 1 choices are not the model's; 2 sentences without" in err
+    assert "3 lists, 4 candidates; 1 choices differ from the first of the list; 2" in err
     assert run(lists, "--utility", "chrf", "--json", "--candidates", 1) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert records[1] == {

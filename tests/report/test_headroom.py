@@ -106,8 +106,13 @@ def test_expected_gain_is_a_share_of_the_headroom(
 ) -> None:
     runs = (("A", "simile", 0.1), ("B", "simile", 0.3), ("C", "bleu", 0.2))
     monkeypatch.setattr(headroom, "MEASURED", runs)
+    drawn = headroom_of(path, encoder)  # scores in no order: no beam's choice to begin from
+    assert (drawn.first, drawn.gain) == ("highest score", {})
+    beam = Path(path).read_text("utf-8").replace("-0.5]", "-3.0]")
+    Path(path).write_text(beam, "utf-8")
     found = headroom_of(path, encoder)
     choices, gain = found.choices, found.gain
+    assert found.first == "model's choice"
     best, first = (choices[name]["simile"].value for name in ("best_simile", "first"))
     assert gain["simile"] == pytest.approx((0.1 * (best - first), 0.3 * (best - first)))
     assert gain["bleu"][0] == gain["bleu"][1] and "chrf" not in gain

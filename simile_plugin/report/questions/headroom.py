@@ -48,6 +48,14 @@ Places = NDArray[np.int64]
 
 NAMES = {**HEADINGS, "learned": "LEARNED"}
 FIRST, MBR = "first", "mbr"
+# What to say of a first choice that is not the model's.
+UNKNOWN = {
+    "first of the list": "these lists have no scores: their first candidate is the model's choice "
+    "if a beam wrote them, and any sample if they were sampled, so that no gain is told",
+    "highest score": "these lists are samples (their scores are in no order, or equal candidates "
+    "have equal scores): the one with the highest score is not what a beam would choose, so that "
+    "no gain is told",
+}
 EQUAL = 1e-6  # rewards are made in float32: differences below this are rounding
 # Gain on the test set of a model trained on the reward, over (best - first) of the lists of 8 of
 # the model before: docs/results/mbr.md has the figures behind them.
@@ -107,7 +115,7 @@ class Headroom:
     """Figures of n-best lists.
 
     Attributes:
-        scored: whether the lists have the model's scores.
+        first: kind of the first choice, see `simile_plugin.nbest.name_of_first`.
         list_sizes: lowest and highest.
         choices: first, mbr, best_METRIC, worst_METRIC -> metric -> figures.
         utility: of the MBR choice.
@@ -119,7 +127,7 @@ class Headroom:
 
     file: str
     sentences: int
-    scored: bool
+    first: str
     list_sizes: tuple[int, int]
     choices: dict[str, dict[str, Chosen]]
     utility: str
@@ -183,7 +191,7 @@ def measure_headroom(
         scorer: of BLEU, chrF, with an encoder SIMILE, and perhaps a learned reward.
         progress: called with the number of lists just scored.
     """
-    from simile_plugin.nbest import choose_all, expected_utilities
+    from simile_plugin.nbest import choose_all, expected_utilities, name_of_first
     from simile_plugin.reward import Reward
 
     scored = _score(lists, scorer, progress)
@@ -197,14 +205,14 @@ def measure_headroom(
     choices = _figures(scored, places, test)
     signatures = scorer.signatures("BLEU", "chrF", "SIMILE", "LEARNED")
     sizes = scored.mask.sum(axis=1)
-    scores_known = any(candidates.scores for candidates in lists)
+    kind = name_of_first(lists)
     differences = {
         metric: pair_differences(rewards, scored.mask) for metric, rewards in scored.rewards.items()
     }
     return Headroom(
         file=file,
         sentences=len(lists),
-        scored=scores_known,
+        first=kind,
         list_sizes=(int(sizes.min()), int(sizes.max())),
         choices=choices,
         utility=spec,
@@ -212,8 +220,8 @@ def measure_headroom(
         pairs=len(differences["bleu"]),
         costs=_cost_spreads(differences),
         only_bleu_equal=_only_bleu_equal(differences),
-        # Lists without scores may be samples, whose first is any of them.
-        gain=_expected_gain(choices) if scores_known else {},
+        # The shares were measured from a beam's choice, which no sample is.
+        gain=_expected_gain(choices) if kind not in UNKNOWN else {},
         signatures=signatures,
         test=test,
     )
@@ -332,7 +340,7 @@ def answer_headroom(data: Headroom) -> Answer:
     return Answer(
         "headroom",
         "Will training pay?",
-        "What these lists hold beyond the model's first choice. MBR needs no reference and no "
+        f"What these lists hold beyond the {data.first}. MBR needs no reference and no "
         "training; best and worst know the reference, and bound what a choice can give.",
         f"Choices from {count(data.sentences, 'list')} of {size_range(data.list_sizes)},",
         [
@@ -362,7 +370,7 @@ def _spread_table(data: Headroom, metrics: Sequence[str]) -> Table:
         ["mean difference of a pair", *(f"{of.mean_difference:.4f}" for of in spreads)],
         ["median difference of a pair", *(f"{of.median_difference:.4f}" for of in spreads)],
         [
-            "headroom: best - first",
+            f"headroom: best - {data.first}",
             *(f"{_headroom(data.choices, metric):.2f}" for metric in metrics),
         ],
         ["expected gain of MRT on it", *gains],
@@ -385,11 +393,8 @@ def _notes(data: Headroom, metrics: Sequence[str]) -> list[str]:
         f"± is half of the 95% interval over {data.test.resamples:,} resamples of the lists, seed "
         f"{data.test.seed}; p: paired bootstrap by the same (the tail of the direction seen)"
     )
-    if not data.scored:
-        notes.append(
-            "these lists have no scores: their first candidate is the model's choice if a beam "
-            "wrote them, and any sample if they were sampled, so that no gain is told"
-        )
+    if data.first in UNKNOWN:
+        notes.append(UNKNOWN[data.first])
     return [
         *notes,
         "best and worst are chosen by sentence scores, BLEU and chrF shown are of the corpus",
@@ -402,7 +407,7 @@ def _notes(data: Headroom, metrics: Sequence[str]) -> list[str]:
 def _title(choice: str, data: Headroom) -> str:
     kind, _, metric = choice.partition("_")
     if choice == FIRST:
-        return "first, by the model" if data.scored else "first of the list"
+        return data.first
     return f"MBR by {NAMES[data.utility]}" if choice == MBR else f"{kind} by {NAMES[metric]}"
 
 
@@ -421,9 +426,9 @@ def _sentences(data: Headroom) -> list[str]:
     where = f"the n-best lists of {os.path.basename(data.file) or 'the model'}"
     told = [
         f"On {where}, MBR decoding, without training, changes {NAMES[metric]} by {changes[metric]} "
-        f"({chances[metric]}), {', '.join(other)}.",
+        f"({chances[metric]}), {', '.join(other)} against the {data.first}.",
         f"The best of each list is {_headroom(choices, metric):.2f} {NAMES[metric]} above the "
-        f"first; in {data.equal[metric]:.0%} of the lists all candidates cost the same.",
+        f"{data.first}; in {data.equal[metric]:.0%} of the lists all candidates cost the same.",
     ]
     if metric in data.gain:
         low, high = data.gain[metric]
@@ -447,7 +452,7 @@ def _draw(figure: Any, data: Headroom) -> None:
         axes.set_ylim(-1, 1)
         axes.grid(axis="x")
     handles = panels[-1].get_lines()
-    names = ("worst to best", "first, by the model", f"MBR by {NAMES[data.utility]}")
+    names = ("worst to best", data.first, f"MBR by {NAMES[data.utility]}")
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
 
 
