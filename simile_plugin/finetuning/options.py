@@ -27,7 +27,9 @@ class Options:
     max_updates: int | None = training("updates", 600, range=COUNT)
     batch_size: int = training("sentences of a batch on each device", 30, range=COUNT)
     update_freq: int = training("batches an update", 1, range=COUNT)
-    learning_rate: float = training("of Adam", 2e-4, range=ABOVE_0)
+    learning_rate: float = training(
+        "of Adam (finetune-hf: a tenth of it, with --lora 1e-3)", 2e-4, range=ABOVE_0
+    )
     schedule: str = training(
         "of the rate: linear falls to 0", "linear", choices=["linear", "constant"]
     )
@@ -38,7 +40,8 @@ class Options:
         range=COUNT,
     )
     patience: int = training(
-        "validations in a row without a better BLEU that end the training (0: none do)",
+        "validations in a row without a better BLEU that end the training (0: none do); "
+        "the 600 updates of --preset short have fewer",
         10,
         range=NOT_NEGATIVE,
     )
