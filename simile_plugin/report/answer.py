@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simile_plugin.significance import Chart
+from simile_plugin.significance import EXACT_UP_TO, Chart
 
 Data = dict[str, Any]  # numbers of a question for --json: plain dicts, lists and numbers
 UNSPACED = (
@@ -206,6 +206,20 @@ def p_told(p_value: float, draws: int, tests: int = 1) -> str:
     shown = p_text(p_value, draws, tests)
     number = shown.lstrip("<=")
     return f"p {shown.removesuffix(number) or '='} {number}"
+
+
+def p_defined(sentences: int, draws: int) -> str:
+    """Return how p of so many sentences was counted, and what so few say."""
+    if sentences > EXACT_UP_TO:
+        return (
+            f"the share of {draws:,} resamples (paired bootstrap) that lie on the other side, so "
+            "of one tail"
+        )
+    return (
+        f"exact: the share of the {2**sentences:,} exchanges of the two outputs of sentences whose "
+        f"difference is as large (one tail), at least {0.5**sentences:.3g}; intervals of so few "
+        "sentences are too narrow"
+    )
 
 
 def count(number: int, what: str) -> str:

@@ -240,7 +240,12 @@ class DrawnScore:
     draws: Floats
 
     def p_value(self, baseline: DrawnScore) -> float:
-        """Return the paired bootstrap's p of the difference from a baseline."""
+        """Return p of the difference from a baseline: of few sentences the exact test's."""
+        draws = baseline.draws, self.draws
+        return significance.paired_p_value(baseline.statistics, self.statistics, draws)
+
+    def p_bootstrap(self, baseline: DrawnScore) -> float:
+        """Return the paired bootstrap's p, of scores whose statistics cannot be exchanged."""
         size = self.value - baseline.value
         sentences = self.statistics.sentences
         return significance.bootstrap_p_value(baseline.draws, self.draws, size, sentences)
@@ -276,7 +281,9 @@ class DrawnColumn:
                     people=people_agree(self.metric, size),
                     baseline=names[base],
                     p_holm=adjusted[place],
-                    same_length=SameLength(level.value - baseline.value, level.p_value(baseline)),
+                    same_length=SameLength(
+                        level.value - baseline.value, level.p_bootstrap(baseline)
+                    ),
                 )
             )
         return [

@@ -24,6 +24,7 @@ from simile_plugin.significance.correlations import (
 )
 from simile_plugin.significance.resampling import (
     BOOTSTRAP_RESAMPLES,
+    EXACT_UP_TO,
     SEED,
     TIE,
     Floats,
@@ -31,9 +32,11 @@ from simile_plugin.significance.resampling import (
     SentenceStatistics,
     bootstrap,
     bootstrap_p_value,
+    exact_p_value,
     holm,
     interval,
     mean_statistics,
+    paired_p_value,
     resample_counts,
     sacrebleu_p_value,
 )
@@ -42,6 +45,7 @@ from simile_plugin.significance.tables import markdown_table, text_table, withou
 __all__ = [
     "BOOTSTRAP_RESAMPLES",
     "COLORS",
+    "EXACT_UP_TO",
     "INK",
     "KINDS",
     "SEED",
@@ -59,12 +63,14 @@ __all__ = [
     "bootstrap_p_value",
     "correlation",
     "estimate",
+    "exact_p_value",
     "holm",
     "interval",
     "interval_chart",
     "line_chart",
     "markdown_table",
     "mean_statistics",
+    "paired_p_value",
     "pearson",
     "resample_counts",
     "sacrebleu_p_value",

@@ -193,10 +193,14 @@ def compare_ratings(
                 f"{one.annotator}; give one of them, or each annotator a sheet of their own"
             )
     table = _by_system(study, ordered)  # name -> (A, T)
-    statistics = [significance.mean_statistics(table[n].mean(0)[None]) for n in study.systems]
-    draws = dict(
-        zip(study.systems, significance.bootstrap(statistics, resamples, seed), strict=True)
-    )
+    of = {n: significance.mean_statistics(table[n].mean(0)[None]) for n in study.systems}
+    drawn = significance.bootstrap([*of.values()], resamples, seed)
+    draws = dict(zip(of, drawn, strict=True))
+
+    def p_value(first: str, second: str) -> float:
+        of_both = draws[first], draws[second]
+        return significance.paired_p_value(of[first], of[second], of_both)
+
     numbers = [n for n in range(1, 1 + len(study.items)) if all(n in a.ratings for a in ordered)]
     by_item = np.array([[own.ratings[n] for n in numbers] for own in ordered])
     return Ratings(
@@ -215,7 +219,7 @@ def compare_ratings(
             for name, of_system in draws.items()
         ],
         pairs=[
-            _rated_pair((a, b), (table[a], table[b]), (draws[a], draws[b]))
+            _rated_pair((a, b), (table[a], table[b]), p_value(a, b))
             for a, b in itertools.combinations(study.systems, 2)
         ],
         agreement=agreement(by_item.astype(np.float64)),
@@ -249,7 +253,7 @@ def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
 
 
 def _rated_pair(
-    names: tuple[str, str], ratings: tuple[Floats, Floats], draws: tuple[Floats, Floats]
+    names: tuple[str, str], ratings: tuple[Floats, Floats], p_value: float
 ) -> RatedPair:
     first, second = ratings
     by_sentence = second.mean(0) - first.mean(0)
@@ -259,7 +263,7 @@ def _rated_pair(
     return RatedPair(
         *names,
         difference=difference,
-        p_value=significance.bootstrap_p_value(*draws, difference, len(by_sentence)),
+        p_value=p_value,
         better=better,
         equal=len(by_sentence) - better - worse,
         worse=worse,

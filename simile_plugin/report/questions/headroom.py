@@ -24,6 +24,7 @@ from simile_plugin.report.answer import (
     Table,
     count,
     make_table,
+    p_defined,
     p_told,
     size_range,
 )
@@ -35,9 +36,9 @@ from simile_plugin.significance import (
     Floats,
     SentenceStatistics,
     bootstrap,
-    bootstrap_p_value,
     interval,
     mean_statistics,
+    paired_p_value,
 )
 
 if TYPE_CHECKING:
@@ -254,11 +255,10 @@ def _figures(
     for metric in scored.rewards:
         column = [scored.statistics(metric, chosen) for chosen in places.values()]
         draws = bootstrap(column, test.resamples, test.seed)
-        values = [statistics.corpus() for statistics in column]
-        for name, value, drawn in zip(places, values, draws, strict=True):
+        for place, (name, drawn) in enumerate(zip(places, draws, strict=True)):
             ends = interval(drawn)
-            p_value = bootstrap_p_value(draws[0], drawn, value - values[0], len(scored.mask))
-            choices[name][metric] = Chosen(value, ends.low, ends.high, p_value)
+            p_value = paired_p_value(column[0], column[place], (draws[0], drawn))
+            choices[name][metric] = Chosen(column[place].corpus(), ends.low, ends.high, p_value)
     return choices
 
 
@@ -391,7 +391,7 @@ def _notes(data: Headroom, metrics: Sequence[str]) -> list[str]:
         )
     notes.append(
         f"± is half of the 95% interval over {data.test.resamples:,} resamples of the lists, seed "
-        f"{data.test.seed}; p: paired bootstrap by the same (the tail of the direction seen)"
+        f"{data.test.seed}; p: {p_defined(data.sentences, data.test.resamples)}"
     )
     if data.first in UNKNOWN:
         notes.append(UNKNOWN[data.first])

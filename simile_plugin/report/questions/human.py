@@ -13,6 +13,7 @@ from simile_plugin.report.answer import (
     count,
     make_table,
     optional,
+    p_defined,
     p_text,
     p_told,
 )
@@ -69,9 +70,8 @@ def answer_ratings(data: Ratings) -> Answer:
         notes=[
             _agreement(data.agreement, len(data.annotators)),
             f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
-            f"{data.sentences} sentences; ± and p: bootstrap over the sentences, "
-            f"{data.resamples:,} resamples, seed {data.seed} (p: the tail of the direction "
-            "seen)",
+            f"{data.sentences} sentences; ±: bootstrap over the sentences, {data.resamples:,} "
+            f"resamples, seed {data.seed}; p: {p_defined(data.sentences, data.resamples)}",
         ],
     )
 

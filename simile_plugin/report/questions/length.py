@@ -63,7 +63,8 @@ def answer_length(data: Comparison) -> Answer:
             "precisions with the baseline's brevity penalty; chrF: its precisions in as many "
             "character n-grams as the baseline has; a mean over sentences: the intercept of the "
             "sentences' differences over their differences in length",
-            "p: the share of the resamples on the other side, of each comparison by itself",
+            "p: the share of the resamples on the other side, of each comparison by itself (of few "
+            "sentences too low)",
         ],
     )
 

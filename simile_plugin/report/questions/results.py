@@ -19,6 +19,7 @@ from simile_plugin.report.answer import (
     cells,
     count,
     make_table,
+    p_defined,
     p_text,
     p_told,
     signed,
@@ -32,7 +33,7 @@ from simile_plugin.report.comparison import (
     SystemScores,
 )
 from simile_plugin.report.inputs.choices import LEVEL
-from simile_plugin.significance import Bar, interval_chart
+from simile_plugin.significance import EXACT_UP_TO, Bar, interval_chart
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
@@ -78,7 +79,7 @@ def answer_results(data: Comparison) -> Answer:
     )
 
 
-FEW_SENTENCES = 30  # below them p < 0.002 comes three times as often as it should
+FEW_SENTENCES = 30  # below them p < 0.002 comes two to four times as often as it should
 
 
 def _warnings(data: Comparison) -> list[str]:
@@ -98,9 +99,12 @@ def _warnings(data: Comparison) -> list[str]:
     if data.unspaced:
         warnings.append(UNSPACED)
     if data.sentences < FEW_SENTENCES:
+        small = (
+            "p is somewhat too small" if data.sentences > EXACT_UP_TO else "intervals too narrow"
+        )
         warnings.append(
-            f"{data.sentences} sentences are few: p is too small for so few, and differences of "
-            "other sentences may be others; test on hundreds"
+            f"{data.sentences} sentences are few: {small}, and differences of other sentences may "
+            "be others; test on hundreds"
         )
     return warnings
 
@@ -240,9 +244,8 @@ def _legend(data: Comparison) -> list[str]:
         )
         holm = f", after Holm over {compared} comparisons" if compared > 1 else ""
         lines.append(
-            f"{marks}: p < {LEVEL}{holm}; p: the share of {resamples:,} resamples (paired "
-            f"bootstrap, seed {seed}) that lie on the other side, so of one tail; sacreBLEU's p, "
-            "which is lower for small differences, is kept in the JSON and on the page"
+            f"{marks}: p < {LEVEL}{holm}; p: {p_defined(data.sentences, resamples)}; sacreBLEU's "
+            "p, which is lower for small differences, is kept in the JSON and on the page"
         )
         people = [c[MAIN].people for _, c in pairs_of(data)]
         lines.append(
@@ -251,7 +254,9 @@ def _legend(data: Comparison) -> list[str]:
             if people[0] is not None
             else "whether people would see it is not told: pip install mt-thresholds"
         )
-    lines.append(f"±: half of the 95% interval over {resamples:,} resamples of the sentences")
+    lines.append(
+        f"±: half of the 95% interval over {resamples:,} resamples of the sentences, seed {seed}"
+    )
     if any(len(system.files) > 1 for system in data.systems):
         lines.append(
             "several seeds: the mean of their scores; the tests vary the sentences and take the "
