@@ -28,6 +28,8 @@ def test_functions_are_noted_once_in_the_order_of_their_first_calls(tmp_path):
     steps = walk(work, tmp_path)
     assert steps == [("a.py", "first"), ("b.py", "middle"), ("a.py", "last")]
     assert counts(steps) == {"files": 2, "functions": 3, "returns": 1}
+    # without `first` and what it calls, which is `middle`
+    assert walk(work, tmp_path, {"first"}) == [("a.py", "last")]
 
 
 def test_a_file_that_is_not_left_has_no_return():
@@ -39,7 +41,10 @@ def test_the_walk_of_a_command(tmp_path, capsys):
     for name, line in (("ref", "a red kite\n"), ("hyp", "a kite\n")):
         (tmp_path / name).write_text(line)
     assert main(["--command", f"score -r {tmp_path / 'ref'} -i {tmp_path / 'hyp'}"]) == 0
-    *steps, sums = capsys.readouterr().out.splitlines()
-    assert "cli/score.py\trun" in steps and sums.endswith(" returns")
+    *steps, sums, without = capsys.readouterr().out.splitlines()
+    assert "cli/score.py\trun" in steps and "cli/_flags.py\tread_flags" in steps
+    assert sums.endswith(" returns") and without.startswith("without set-up: ")
+    files, files_without = int(sums.split()[0]), int(without.split()[2])
+    assert files_without < files == len({step.split("\t")[0] for step in steps})
     with pytest.raises(RuntimeError, match="exit status 2"):
         command_run(f"score -r {tmp_path / 'none'} -i {tmp_path / 'hyp'}")()

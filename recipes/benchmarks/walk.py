@@ -6,9 +6,9 @@
 
 The first line walks from a sample of fairseq to its gradient, the second from a batch of
 transformers to its gradient; MODEL is a folder with its tokenizer. The third walks through a
-`simile` command, its flags and loading too. The work runs once before, so that what is set up once
-does not count. A function counts at its first call. A stay is a run of functions of one file; a
-return is a stay in a file that was left before.
+`simile` command. The work runs once before, so that what is set up once does not count. A function
+counts at its first call. A stay is a run of functions of one file; a return is a stay in a file that
+was left before. The last line leaves out what a command does before its work: flags, loading.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import contextlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from io import BytesIO, TextIOWrapper
 from itertools import groupby
 from pathlib import Path
@@ -26,21 +26,34 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "simile_plugin"
+SET_UP = {"add_arguments", "read_flags", "Reward.__init__", "load_encoder", "load_learned"}
+SET_UP.add("imported_later.<locals>.find")
 SOURCES = ("ein hund rennt über die wiese .", "zwei kinder spielen im garten mit einem ball .")
 TARGETS = ("a dog runs across the meadow .", "two children play in the garden with a ball .")
 
 
-def walk(work: Callable[[], object], package: Path = PACKAGE) -> list[tuple[str, str]]:
+def walk(
+    work: Callable[[], object], package: Path = PACKAGE, left_out: Collection[str] = ()
+) -> list[tuple[str, str]]:
     """Run ``work`` and return (file, function) of the package in the order of first calls.
 
     Comprehensions and lambdas belong to the function around them.
+
+    left_out: names of functions that are not noted, nor what they call.
     """
     seen: dict[tuple[str, str, int], None] = {}
     folder = f"{package}/"
+    inside: FrameType | None = None  # the call that is left out
 
     def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal inside
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(folder) and code.co_name[0] != "<":
+        if inside is not None:
+            inside = None if event == "return" and frame is inside else inside
+        elif event == "call" and code.co_filename.startswith(folder) and code.co_name[0] != "<":
+            if code.co_qualname in left_out:
+                inside = frame
+                return
             file = code.co_filename.removeprefix(folder)
             seen.setdefault((file, code.co_qualname, code.co_firstlineno))
 
@@ -130,7 +143,8 @@ def main(argv: list[str] | None = None) -> int:
     steps = walk(run)
     for file, name in steps:
         print(f"{file}\t{name}")
-    print(", ".join(f"{number} {what}" for what, number in counts(steps).items()))
+    for start, noted in (("", steps), ("without set-up: ", walk(run, left_out=SET_UP))):
+        print(start + ", ".join(f"{number} {what}" for what, number in counts(noted).items()))
     return 0
 
 
