@@ -50,6 +50,7 @@ from simile_plugin.reward.lists import (
     ListScores,
 )
 from simile_plugin.reward.metric import SIMILE
+from simile_plugin.reward.ngrams import repetition
 from simile_plugin.reward.pairs import pair_scores
 from simile_plugin.reward.references import several_references
 from simile_plugin.reward.scorer import Scorer
@@ -62,7 +63,6 @@ from simile_plugin.reward.text_warnings import (
     is_unspaced,
     tokenised_warning,
 )
-from simile_plugin.reward.words import repetition
 
 __all__ = [
     "FEATURES",

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from simile_plugin.encoder import flat_rows
 from simile_plugin.files import InputError
-from simile_plugin.reward.ngrams import Ids, common_ngrams
-from simile_plugin.reward.words import TokenWords
+from simile_plugin.reward.ngrams import Ids, TokenWords, common_ngrams
 
 BLEU_ORDER = 4
 BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1..4

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simile_plugin.reward.ngrams import Ids, common_ngrams
-from simile_plugin.reward.words import TokenWords
+from simile_plugin.reward.ngrams import Ids, TokenWords, common_ngrams
 
 Floats = NDArray[np.float64]
 

@@ -22,9 +22,9 @@ from torch import Tensor
 from torch.nn.functional import embedding, normalize, pad
 
 from simile_plugin.encoder import JOINERS, RewardEncoder, split_words
+from simile_plugin.reward.ngrams import TokenWords
 from simile_plugin.reward.simile import SIMILE_ALPHA
 from simile_plugin.reward.source import source_scores
-from simile_plugin.reward.words import TokenWords
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

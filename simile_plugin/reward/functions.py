@@ -11,8 +11,8 @@ from simile_plugin.encoder import copied_share, language_classifier, split_words
 from simile_plugin.files import InputError
 from simile_plugin.reward.completions import message_text, strip_answer
 from simile_plugin.reward.lists import refuse_surrogates, refuse_text
+from simile_plugin.reward.ngrams import repetition
 from simile_plugin.reward.scorer import Scorer
-from simile_plugin.reward.words import repetition
 
 LANGUAGE = "language"  # the argument, for messages
 # BLEU, chrF and encoders remember words for all calls; verl and OpenRLHF call from several threads.

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from simile_plugin.encoder import RewardEncoder, cosine, to_device
+from simile_plugin.encoder import RewardEncoder, to_device
 from simile_plugin.files import InputError
 from simile_plugin.reward.bleu import bleu_signature, list_statistics, sentence_bleu
 from simile_plugin.reward.chrf import (
@@ -25,7 +24,7 @@ from simile_plugin.reward.chrf import (
 )
 from simile_plugin.reward.learned import LearnedReward
 from simile_plugin.reward.lists import ListScores, check_lists, refuse_text
-from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
+from simile_plugin.reward.simile import SIMILE_ALPHA, add_similarity, signature
 from simile_plugin.reward.source import check_source_side, source_scores
 from simile_plugin.reward.spec import Reward
 
@@ -248,30 +247,6 @@ class Scorer:
                 f"{self.reward.flag} {self.reward.spec}: got no sources; give them (--src FILE)"
             )
         return srcs
-
-
-def add_similarity(
-    scores: ListScores,
-    hyps: Sequence[Sequence[str]],
-    refs: Sequence[str],
-    encoder: RewardEncoder,
-    alpha: float,
-) -> None:
-    """Fill in SIM and SIMILE of ``scores``."""
-    index: dict[str, int] = {}
-    ref_rows = [index.setdefault(ref, len(index)) for ref in refs]
-    hyp_rows = [[index.setdefault(hyp, len(index)) for hyp in candidates] for candidates in hyps]
-    embedded = encoder.embed_counted(list(index))
-    rows = torch.tensor([*ref_rows, *chain.from_iterable(hyp_rows)], dtype=torch.int64)
-    of_refs = torch.tensor(ref_rows, dtype=torch.int64)
-    scores.unknown_pieces = int(embedded.unknown[of_refs].sum())
-    scores.tokens = int(embedded.tokens[of_refs].sum())
-    vectors, lengths = embedded.vectors, embedded.lengths
-    rows = to_device(rows, vectors.device)
-    ref_index, hyp_index = rows[: len(refs)], rows[len(refs) :].view(scores.bleu.shape)
-    scores.sim = cosine(vectors[ref_index].unsqueeze(1), vectors[hyp_index])
-    scores.length_penalty = length_penalty(lengths[ref_index].unsqueeze(1), lengths[hyp_index])
-    scores.simile = scores.length_penalty**alpha * scores.sim
 
 
 def _joined(parts: Sequence[ListScores]) -> ListScores:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simile_plugin.reward import bleu, ngrams, words
+from simile_plugin.reward import bleu, ngrams
 from simile_plugin.reward.bleu import list_statistics
 from tests.bleu import bleu_statistics
 
@@ -79,7 +79,7 @@ def test_nothing_to_count():
 
 
 def test_the_memory_of_words_is_bounded(monkeypatch):
-    monkeypatch.setattr(words, "KNOWN_TOKENS", 12)
+    monkeypatch.setattr(ngrams, "KNOWN_TOKENS", 12)
     bleu.bleu_words.cache_clear()
     for start in range(0, 60, 5):
         new = [f"w{i}" for i in range(start, start + 5)]
