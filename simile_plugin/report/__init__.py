@@ -12,15 +12,14 @@ from simile_plugin.report.human.ratings import compare_ratings, read_answers
 from simile_plugin.report.human.sheets import write_sheets
 from simile_plugin.report.human.study import DrawSettings, draw_study, key_text, read_key
 from simile_plugin.report.inputs import Inputs, ReportOptions
-from simile_plugin.report.inputs.choices import choose_pair
+from simile_plugin.report.inputs.options import choose_pair
 from simile_plugin.report.probe import analyse_probe, answer_probe
 from simile_plugin.report.quality import answer_quality, short_names
 from simile_plugin.report.questions import ask, ask_for_page, choose_questions
 from simile_plugin.report.questions.human import answer_ratings
-from simile_plugin.report.render.markdown import render_markdown
 from simile_plugin.report.render.page import render_page, report_page
 from simile_plugin.report.render.provenance import describe_report
-from simile_plugin.report.render.text import render_text
+from simile_plugin.report.render.text import render_markdown, render_text
 
 __all__ = [
     "Answer",

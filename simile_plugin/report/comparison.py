@@ -1,22 +1,32 @@
-"""Score all systems, test their differences, and say what of a difference is length."""
+"""Score all systems, and test their differences, also at the length of their baseline."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simile_plugin import significance
 from simile_plugin.files import InputError
-from simile_plugin.report.inputs.choices import LEVEL, PairedTest, choose_baselines
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.options import LEVEL, PairedTest, choose_baselines
+from simile_plugin.report.inputs.scores import (
+    LENGTH_RATIO,
+    at_the_others_length,
+    brevity_penalty,
+    score_all,
+    score_systems,
+)
+from simile_plugin.report.inputs.texts import System
+from simile_plugin.reward import (
+    ListScores,
+    Scorer,
+    is_unspaced,
+    language_warning,
+    tokenised_warning,
+)
 from simile_plugin.significance import Floats, Interval, SentenceStatistics
-
-if TYPE_CHECKING:
-    from simile_plugin.reward import ListScores, Scorer
 
 MAIN = "bleu"  # the metric that no system here is trained on by SIMILE's promise
 ORDERS = 4
@@ -34,7 +44,7 @@ class References:
 
 @dataclass(frozen=True)
 class SameLength:
-    """A difference from a baseline, had the outputs its length; see `at_the_others_length`."""
+    """A difference from a baseline at its length, see `scores.at_the_others_length`."""
 
     difference: float
     p_value: float
@@ -165,9 +175,6 @@ def compare_systems(
     Raises:
         InputError: for unknown baselines, the title of a metric, or scores that are not finite.
     """
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-    from simile_plugin.reward import is_unspaced, language_warning
-
     names, refs = [system.name for system in systems], references.lines
     chosen = choose_baselines(names, baselines)
     list_scores = list_scores or score_all(systems, refs, scorer)
@@ -211,12 +218,33 @@ def _pairs(names: Sequence[str], baselines: Sequence[str]) -> list[tuple[int, in
 
 
 def _tokenised(systems: Sequence[System], references: References) -> list[str]:
-    from simile_plugin.reward import tokenised_warning
-
     texts = [(references.name, references.lines)]
     texts += [pair for of in systems for pair in zip(of.files, of.outputs, strict=True)]
     warnings = [tokenised_warning(name, lines, references.lines) for name, lines in texts]
     return [warning for warning in warnings if warning]
+
+
+def _system_scores(
+    system: System,
+    scores: dict[str, Score],
+    ratio: SentenceStatistics,
+    metrics: Mapping[str, SentenceStatistics],
+) -> SystemScores:
+    """Put beside the scores what BLEU and chrF are made of, the mean of the seeds."""
+    bleu = metrics[MAIN].values.sum(axis=1, dtype=np.float64)
+    matches, totals = bleu[:, 2 : 2 + ORDERS], bleu[:, 2 + ORDERS :]
+    chrf = metrics["chrf"].values.sum(axis=1, dtype=np.float64)
+    hyp, ref, both = (chrf[:, first::3] for first in range(3))
+    return SystemScores(
+        name=system.name,
+        files=list(system.files),
+        scores=scores,
+        length_ratio=LengthRatio(ratio.corpus(), ratio.seed_scores().tolist()),
+        brevity_penalty=float(brevity_penalty(bleu[:, 0], bleu[:, 1]).mean()),
+        precisions=(100 * (matches / np.maximum(totals, 1)).mean(0)).tolist(),
+        chrf_precision=float(100 * (both / np.maximum(hyp, 1)).mean()),
+        chrf_recall=float(100 * (both / np.maximum(ref, 1)).mean()),
+    )
 
 
 # --- tests: a column a metric ---
@@ -356,92 +384,6 @@ def _signatures(scorer: Scorer, test: PairedTest) -> dict[str, str]:
         references, _, rest = signatures[name].partition("|")
         signatures[name] = f"{references}|bs:{test.resamples}|seed:{test.seed}|{rest}"
     return signatures
-
-
-# --- length ---
-
-
-def _system_scores(
-    system: System,
-    scores: dict[str, Score],
-    ratio: SentenceStatistics,
-    metrics: Mapping[str, SentenceStatistics],
-) -> SystemScores:
-    """Put beside the scores what BLEU and chrF are made of, the mean of the seeds."""
-    bleu = metrics[MAIN].values.sum(axis=1, dtype=np.float64)
-    matches, totals = bleu[:, 2 : 2 + ORDERS], bleu[:, 2 + ORDERS :]
-    chrf = metrics["chrf"].values.sum(axis=1, dtype=np.float64)
-    hyp, ref, both = (chrf[:, first::3] for first in range(3))
-    return SystemScores(
-        name=system.name,
-        files=list(system.files),
-        scores=scores,
-        length_ratio=LengthRatio(ratio.corpus(), ratio.seed_scores().tolist()),
-        brevity_penalty=float(_brevity_penalty(bleu[:, 0], bleu[:, 1]).mean()),
-        precisions=(100 * (matches / np.maximum(totals, 1)).mean(0)).tolist(),
-        chrf_precision=float(100 * (both / np.maximum(hyp, 1)).mean()),
-        chrf_recall=float(100 * (both / np.maximum(ref, 1)).mean()),
-    )
-
-
-def _brevity_penalty(hyp: Floats, ref: Floats) -> Floats:
-    return np.exp(np.minimum(0, 1 - ref / np.maximum(hyp, 1)))
-
-
-def at_the_others_length(
-    metric: str,
-    own: SentenceStatistics,
-    other: SentenceStatistics,
-    own_lengths: SentenceStatistics,
-    other_lengths: SentenceStatistics,
-) -> SentenceStatistics:
-    """Return what a system would score were its outputs as long as another's, and as good.
-
-    BLEU: its own precisions, the other's brevity penalty. chrF: its own precisions of characters,
-    of as many n-grams as the other has, so that recall is what they give. A mean of sentences (SIM,
-    SIMILE, a judge): the other's score plus the intercept of the regression of the sentences'
-    differences on their differences in length, (|h| - |h'|) / |r| in tokens.
-
-    Args:
-        own, other: statistics of the metric; of several seeds of the other, their mean counts.
-        own_lengths, other_lengths: tokens of outputs and references, (S, N, 2).
-    """
-    from simile_plugin.report.inputs.scores import bleu_of_sums
-    from simile_plugin.reward import corpus_chrf
-
-    values, theirs = own.values.astype(np.float64), other.values.mean(axis=0, keepdims=True)
-    width = values.shape[-1]
-
-    def beside(columns: Floats) -> Floats:
-        repeated = np.broadcast_to(columns, (len(values), *columns.shape[1:]))
-        return np.concatenate([values, repeated], axis=2)
-
-    def bleu(sums: Floats) -> Floats:
-        hyp, ref, hyp_of_other = sums[..., 0], sums[..., 1], sums[..., width]
-        penalties = _brevity_penalty(hyp_of_other, ref), _brevity_penalty(hyp, ref)
-        return bleu_of_sums(sums[..., :width]) * penalties[0] / np.maximum(penalties[1], 1e-300)
-
-    def chrf(sums: Floats) -> Floats:
-        hyp, ref, both = (sums[..., first:width:3] for first in range(3))
-        count = sums[..., width:]
-        level = np.stack([count, ref, both * count / np.maximum(hyp, 1)], axis=-1)
-        return corpus_chrf(level.reshape(*level.shape[:-2], width))
-
-    def mean(sums: Floats) -> Floats:
-        n, base, d, x, xx, xd = (sums[..., i] for i in range(6))
-        spread = n * xx - x * x
-        slope = np.divide(n * xd - x * d, spread, out=np.zeros_like(n), where=spread > 1e-9)
-        return (base + d - slope * x) / n
-
-    if metric == MAIN:
-        return SentenceStatistics(beside(theirs[..., :1]), bleu)
-    if metric == "chrf":
-        return SentenceStatistics(beside(theirs[..., ::3]), chrf)
-    lengths = own_lengths.values[..., 0] - other_lengths.values[..., 0].mean(axis=0)
-    x = lengths / np.maximum(own_lengths.values[..., 1], 1)
-    d = values[..., 0] - theirs[..., 0]
-    base = np.broadcast_to(theirs[..., 0], d.shape)
-    return SentenceStatistics(np.stack([np.ones_like(d), base, d, x, x * x, x * d], axis=2), mean)
 
 
 def people_agree(metric: str, difference: float) -> float | None:

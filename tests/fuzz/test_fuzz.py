@@ -29,7 +29,7 @@ from simile_plugin.nbest.readers import read_nbest_lists
 from simile_plugin.report.human.ratings import read_answers
 from simile_plugin.report.human.study import DrawSettings, Study, draw_study
 from simile_plugin.report.inputs.logs import read_validations
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.texts import System
 
 CRASHES = sorted((Path(__file__).parent / "crashes").glob("[a-z]*"))
 

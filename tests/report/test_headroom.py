@@ -9,7 +9,7 @@ import pytest
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.nbest import choose_all, expected_utilities, read_nbest_lists
-from simile_plugin.report.inputs.choices import PairedTest
+from simile_plugin.report.inputs.options import PairedTest
 from simile_plugin.report.questions import headroom
 from simile_plugin.report.questions.headroom import Headroom, measure_headroom
 from simile_plugin.reward import Reward, Scorer, corpus_bleu

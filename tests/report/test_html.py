@@ -25,8 +25,8 @@ from simile_plugin.report.comparison import (
     compare_systems,
 )
 from simile_plugin.report.inputs import Inputs
-from simile_plugin.report.inputs.choices import PairedTest
 from simile_plugin.report.inputs.logs import read_runs
+from simile_plugin.report.inputs.options import PairedTest
 from simile_plugin.report.questions.curves import answer_curves, collect_curves
 from simile_plugin.report.questions.results import answer_results, headline
 from simile_plugin.report.render.page import report_page

@@ -28,7 +28,7 @@ from simile_plugin.report.human.study import (
     key_text,
     read_key,
 )
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.texts import System
 from simile_plugin.report.questions.human import answer_ratings
 from simile_plugin.report.render.text import render_text
 

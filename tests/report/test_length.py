@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
-from simile_plugin.report.comparison import References, at_the_others_length, compare_systems
-from simile_plugin.report.inputs.choices import PairedTest
-from simile_plugin.report.inputs.scores import score_all, score_systems
+from simile_plugin.report.comparison import References, compare_systems
+from simile_plugin.report.inputs.options import PairedTest
+from simile_plugin.report.inputs.scores import at_the_others_length, score_all, score_systems
 from simile_plugin.report.questions.length import answer_length
 from simile_plugin.report.questions.results import headline
 from simile_plugin.report.render.text import render_text

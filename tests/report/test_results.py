@@ -10,8 +10,8 @@ from sacrebleu.metrics import BLEU, CHRF
 from simile_plugin.encoder import load_encoder
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.report.comparison import Comparison, References, compare_systems
-from simile_plugin.report.inputs.choices import PairedTest, choose_baselines
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.options import PairedTest, choose_baselines
+from simile_plugin.report.inputs.texts import System
 from simile_plugin.report.questions.results import answer_results
 from simile_plugin.report.render.text import render_text
 from simile_plugin.reward import Scorer

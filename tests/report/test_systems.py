@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simile_plugin.report.inputs.systems import (
+from simile_plugin.report.inputs.texts import (
     System,
     parse_named_files,
     read_sentence_scores,

@@ -15,7 +15,7 @@ from typing import Any
 
 from simile_plugin.encoder import split_words
 from simile_plugin.files import SEED, InputError, Range, check_fields, option, read_lines
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.texts import System
 
 SCALE = {
     0: "the meaning is completely different, or the translation means nothing",

@@ -9,13 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
-from simile_plugin.report.inputs import systems
 from simile_plugin.report.inputs.buckets import Buckets, sentence_buckets
-from simile_plugin.report.inputs.choices import PairedTest, choose_baselines, choose_pair
 from simile_plugin.report.inputs.judges import judge_systems
 from simile_plugin.report.inputs.logs import Runs, read_runs
-from simile_plugin.report.inputs.options import ReportOptions
-from simile_plugin.report.inputs.texts import Texts, tokenised
+from simile_plugin.report.inputs.options import (
+    PairedTest,
+    ReportOptions,
+    choose_baselines,
+    choose_pair,
+)
+from simile_plugin.report.inputs.texts import (
+    System,
+    Texts,
+    parse_named_files,
+    read_beside,
+    read_sentence_scores,
+    read_sentences,
+    read_systems,
+    tokenised,
+)
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
@@ -42,10 +54,10 @@ class Inputs:
     def __init__(self, options: ReportOptions, command_line: str = "") -> None:
         self.options, self.command_line = options, command_line
         self.texts = Texts()
-        self.named_systems = systems.parse_named_files("--sys", options.sys)
-        self.named_logs = systems.parse_named_files("--log", options.log)
+        self.named_systems = parse_named_files("--sys", options.sys)
+        self.named_logs = parse_named_files("--log", options.log)
         people = [] if options.human is None else [options.human]
-        self.named_answers = systems.parse_named_files("--human", people)
+        self.named_answers = parse_named_files("--human", people)
         self.test = PairedTest(options.resamples, options.seed)
         # Of the intervals of single buckets, which are many.
         self.rough_test = PairedTest(min(options.resamples, MOST_OF_BUCKETS), options.seed)
@@ -95,20 +107,20 @@ class Inputs:
         """The references."""
         options = self.options
         assert options.ref is not None
-        return systems.read_sentences(options.ref, "--ref", self.texts.lines)
+        return read_sentences(options.ref, "--ref", self.texts.lines)
 
     @cached_property
     def sources(self) -> list[str] | None:
         """The sources, if given."""
         if not self.options.src:
             return None
-        return systems.read_beside(self.options.src, "--src", self.refs, self.texts.lines)
+        return read_beside(self.options.src, "--src", self.refs, self.texts.lines)
 
     @cached_property
-    def systems(self) -> list[systems.System]:
+    def systems(self) -> list[System]:
         """All systems with their outputs."""
         ref_name, named = f"--ref {self.options.ref}", self.named_systems
-        return systems.read_systems("--sys", named, self.refs, ref_name, self.texts.lines)
+        return read_systems("--sys", named, self.refs, ref_name, self.texts.lines)
 
     @cached_property
     def scores(self) -> ListScores:
@@ -137,7 +149,7 @@ class Inputs:
         """The buckets of the sentences: by length, rarest word and --groups."""
         options, groups = self.options, None
         if options.groups:
-            groups = systems.read_beside(options.groups, "--groups", self.refs, self.texts.lines)
+            groups = read_beside(options.groups, "--groups", self.refs, self.texts.lines)
         refs = tokenised(options.tokenize, tuple(self.refs))
         return sentence_buckets(refs, self.frequencies, groups)
 
@@ -147,7 +159,7 @@ class Inputs:
         from simile_plugin.report.comparison import References, compare_systems
 
         options = self.options
-        more = systems.read_sentence_scores(options.sentence_scores, self.systems)
+        more = read_sentence_scores(options.sentence_scores, self.systems)
         signatures = dict.fromkeys(more, "mean of the sentences' given scores")
         for spec in options.judge:
             title, signatures[title], more[title] = judge_systems(

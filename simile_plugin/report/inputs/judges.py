@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from simile_plugin.files import InputError
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.texts import System
 from simile_plugin.significance import Floats
 
 Embed = Callable[[Sequence[str]], Floats]

@@ -1,4 +1,4 @@
-"""Sentence statistics of every output, made once by the reward that training uses."""
+"""Sentence statistics of every output by the scorer of training, also at another's length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from simile_plugin.files import InputError
 from simile_plugin.nbest import NbestList, references
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.texts import System
 from simile_plugin.reward import (
     ListScores,
     Scorer,
@@ -107,3 +107,61 @@ def bleu_of_sums(sums: Floats) -> Floats:
 
 def _ratio_of_sums(sums: Floats) -> Floats:
     return sums[..., 0] / np.maximum(sums[..., 1], 1)
+
+
+def brevity_penalty(hyp: Floats, ref: Floats) -> Floats:
+    """Return BLEU's brevity penalty of numbers of tokens: exp(1 - ref / hyp), at most 1."""
+    return np.exp(np.minimum(0, 1 - ref / np.maximum(hyp, 1)))
+
+
+def at_the_others_length(
+    metric: str,
+    own: SentenceStatistics,
+    other: SentenceStatistics,
+    own_lengths: SentenceStatistics,
+    other_lengths: SentenceStatistics,
+) -> SentenceStatistics:
+    """Return what a system would score were its outputs as long as another's, and as good.
+
+    BLEU: its own precisions, the other's brevity penalty. chrF: its own precisions of characters,
+    of as many n-grams as the other has, so that recall is what they give. A mean of sentences (SIM,
+    SIMILE, a judge): the other's score plus the intercept of the regression of the sentences'
+    differences on their differences in length, (|h| - |h'|) / |r| in tokens.
+
+    Args:
+        own, other: statistics of the metric; of several seeds of the other, their mean counts.
+        own_lengths, other_lengths: tokens of outputs and references, (S, N, 2).
+    """
+    values, theirs = own.values.astype(np.float64), other.values.mean(axis=0, keepdims=True)
+    width = values.shape[-1]
+
+    def beside(columns: Floats) -> Floats:
+        repeated = np.broadcast_to(columns, (len(values), *columns.shape[1:]))
+        return np.concatenate([values, repeated], axis=2)
+
+    def bleu(sums: Floats) -> Floats:
+        hyp, ref, hyp_of_other = sums[..., 0], sums[..., 1], sums[..., width]
+        penalties = brevity_penalty(hyp_of_other, ref), brevity_penalty(hyp, ref)
+        return bleu_of_sums(sums[..., :width]) * penalties[0] / np.maximum(penalties[1], 1e-300)
+
+    def chrf(sums: Floats) -> Floats:
+        hyp, ref, both = (sums[..., first:width:3] for first in range(3))
+        count = sums[..., width:]
+        level = np.stack([count, ref, both * count / np.maximum(hyp, 1)], axis=-1)
+        return corpus_chrf(level.reshape(*level.shape[:-2], width))
+
+    def mean(sums: Floats) -> Floats:
+        n, base, d, x, xx, xd = (sums[..., i] for i in range(6))
+        spread = n * xx - x * x
+        slope = np.divide(n * xd - x * d, spread, out=np.zeros_like(n), where=spread > 1e-9)
+        return (base + d - slope * x) / n
+
+    if metric == "bleu":
+        return SentenceStatistics(beside(theirs[..., :1]), bleu)
+    if metric == "chrf":
+        return SentenceStatistics(beside(theirs[..., ::3]), chrf)
+    lengths = own_lengths.values[..., 0] - other_lengths.values[..., 0].mean(axis=0)
+    x = lengths / np.maximum(own_lengths.values[..., 1], 1)
+    d = values[..., 0] - theirs[..., 0]
+    base = np.broadcast_to(theirs[..., 0], d.shape)
+    return SentenceStatistics(np.stack([np.ones_like(d), base, d, x, x * x, x * d], axis=2), mean)

@@ -1,16 +1,32 @@
-"""Files read once and texts tokenised once, however many questions ask for them."""
+"""The texts of a report: outputs of systems, references, what stands beside them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from simile_plugin.files import InputError, read_bytes, split_lines
+from simile_plugin.files import InputError, read_bytes, read_lines, read_rows, split_lines
 
 Read = Callable[[str, str], list[str]]  # path, flag -> lines; files.read_lines is one
 Sentences = Sequence[Sequence[str]]
 HASH_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class System:
+    """One system of a comparison.
+
+    Attributes:
+        files: one path per seed.
+        outputs: one list of N sentences per seed, in the order of `files`.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    outputs: tuple[tuple[str, ...], ...]
 
 
 class Texts:
@@ -56,3 +72,130 @@ def tokenised(tokenize: str, sentences: tuple[str, ...]) -> list[list[str]]:
 
     tokenizer = BLEU(tokenize=tokenize).tokenizer
     return [tokenizer(sentence.rstrip()).split() for sentence in sentences]
+
+
+def parse_named_files(flag: str, specs: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Parse `NAME=FILE[,FILE...]` arguments: name -> files, one per seed, in the order given.
+
+    Raises:
+        InputError: for a missing name or file, a name given twice, or one with control characters.
+    """
+    named: dict[str, tuple[str, ...]] = {}
+    for spec in specs:
+        name, equals, paths = spec.partition("=")
+        name, files = name.strip(), tuple(paths.split(","))
+        if not equals or not name or not name.isprintable() or not all(files):
+            raise InputError(
+                f"{flag}: got '{spec}'; expected NAME=FILE, "
+                "or NAME=FILE,FILE for several seeds of one system"
+            )
+        if name in named:
+            raise InputError(f"{flag}: got {name} twice; give its seeds as {name}=FILE,FILE")
+        if len(set(map(os.path.realpath, files))) < len(files):
+            raise InputError(f"{flag}: {name} names one file twice; give each seed's own file")
+        named[name] = files
+    return named
+
+
+def read_systems(
+    flag: str,
+    named: Mapping[str, tuple[str, ...]],
+    refs: Sequence[str],
+    ref_name: str,
+    read: Read = read_lines,
+) -> list[System]:
+    """Read every output of every system and hold it against the number of references.
+
+    Args:
+        ref_name: flag and file of the references, for the error.
+        read: reads the lines of a file.
+
+    Raises:
+        InputError: naming both files and both counts when one is not parallel to the references.
+    """
+    systems = []
+    for name, files in named.items():
+        outputs = [tuple(read_sentences(path, flag, read)) for path in files]
+        for path, sentences in zip(files, outputs, strict=True):
+            _check_parallel(f"{flag} {name}: {path}", sentences, refs, ref_name)
+        systems.append(System(name, files, tuple(outputs)))
+    return systems
+
+
+def read_beside(path: str, flag: str, refs: Sequence[str], read: Read = read_lines) -> list[str]:
+    """Read what stands beside the references, a line each: sources, or groups.
+
+    Raises:
+        InputError: if they are not parallel.
+    """
+    lines = read_sentences(path, flag, read)
+    _check_parallel(f"{flag}: {path}", lines, refs, "--ref")
+    return lines
+
+
+def _check_parallel(
+    name: str, sentences: Sequence[str], refs: Sequence[str], ref_name: str
+) -> None:
+    if len(sentences) != len(refs):
+        raise InputError(
+            f"{name} has {len(sentences)} sentences but {ref_name} has {len(refs)}; "
+            "they must be parallel, one sentence a line"
+        )
+
+
+def read_sentences(path: str, flag: str, read: Read = read_lines) -> list[str]:
+    """Read sentences, one a line.
+
+    read: reads the lines of a file.
+
+    Raises:
+        InputError: naming file and flag if the file is empty or unreadable.
+    """
+    sentences = read(path, flag)
+    if not sentences:
+        raise InputError(f"{flag}: {path} is empty; expected one sentence a line")
+    return sentences
+
+
+def read_sentence_scores(
+    specs: Sequence[str], systems: Sequence[System]
+) -> dict[str, dict[str, list[list[float]]]]:
+    """Read scores of sentences that were made elsewhere: `TITLE:NAME=FILE[,FILE]` arguments.
+
+    A file has one line a sentence, in the order of the outputs, that begins with a number from
+    -1.5 to 1.5 (0 or 1 for wrong or right, say; COMET is a little above 1 now and then); what
+    follows a TAB is ignored.
+
+    Returns:
+        title -> system name -> one list of N numbers a seed.
+
+    Raises:
+        InputError: if a system or seed is left out, a file is not parallel, or a line has no such
+            number.
+    """
+    flag = "--sentence-scores"
+    expected = "expected TITLE:NAME=FILE, a file for each file of --sys NAME"
+    by_name = {system.name: system for system in systems}
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for key, files in parse_named_files(flag, specs).items():
+        title, _, name = (part.strip() for part in key.partition(":"))
+        if not title or name not in by_name or len(files) != len(by_name[name].files):
+            raise InputError(f"{flag}: got '{key}={','.join(files)}'; {expected}")
+        sentences = len(by_name[name].outputs[0])
+        seeds = [_read_numbers(path, f"{flag} {key}", sentences) for path in files]
+        found.setdefault(title, {})[name] = seeds
+    for title, scored in found.items():
+        for name in by_name:
+            if name not in scored:
+                raise InputError(f"{flag}: {title} has no scores of {name}; {expected}")
+    return found
+
+
+def _read_numbers(path: str, flag: str, sentences: int) -> list[float]:
+    rows = read_rows(path, flag, "a number a line")
+    if len(rows) != sentences:
+        raise InputError(
+            f"{flag}: {path} has {len(rows)} lines for {sentences} sentences; "
+            "they must be parallel, one number a line"
+        )
+    return [row.number(0, low=-1.5, high=1.5) for row in rows]

@@ -13,7 +13,7 @@ from simile_plugin.report.answer import Answer, Data, Passage, Passages, Runs, e
 from simile_plugin.report.human.ratings import mean_ratings
 from simile_plugin.report.human.study import normalised
 from simile_plugin.report.inputs.buckets import Buckets
-from simile_plugin.report.inputs.systems import System
+from simile_plugin.report.inputs.texts import System
 from simile_plugin.significance import Floats
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simile_plugin.encoder import split_words
 from simile_plugin.report.answer import (
     Answer,
     Cell,
@@ -28,13 +29,21 @@ from simile_plugin.report.answer import (
     make_table,
     optional,
 )
-from simile_plugin.report.inputs.systems import System
-from simile_plugin.report.inputs.texts import Sentences, tokenised
+from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
+from simile_plugin.report.inputs.texts import Sentences, System, tokenised
+from simile_plugin.reward import (
+    LENGTH_SIGN,
+    REPETITION_FLOOR,
+    REPETITION_SIGN,
+    ListScores,
+    Scorer,
+    chrf_statistics,
+    corpus_chrf,
+)
+from simile_plugin.significance import SentenceStatistics
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
-    from simile_plugin.reward import ListScores, Scorer
-    from simile_plugin.significance import SentenceStatistics
 
 BLEU_BAND = 1.0  # points below the baseline
 COPY_BAND = 0.01  # untranslated sentences above the baseline
@@ -132,8 +141,6 @@ def system_signs(
     Args:
         scores: what `scores.score_all` gave for the systems, where it is known already.
     """
-    from simile_plugin.report.inputs.scores import score_all, score_systems
-
     ref_tokens = tokenised(scorer.tokenize, tuple(refs))
     source_tokens = tokenised(scorer.tokenize, tuple(sources)) if sources is not None else None
     ref_types = len({token for ref in ref_tokens for token in ref})
@@ -162,8 +169,6 @@ def _signs(
     ref_types: int,
 ) -> Signs:
     """Take the means over seeds of their tokens, and of the places of their faults."""
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO
-
     distinct = fmean([len({token for hyp in hyps for token in hyp}) for hyps in tokens])
     sentences = max(1, len(tokens[0]))
     copied = [len(places["copied"]) / sentences for places in of_seeds if "copied" in places]
@@ -194,8 +199,6 @@ def faults(
     limit: float,
 ) -> dict[str, list[int]]:
     """Find the sentences of each of FAULTS, as far as the sources are known."""
-    from simile_plugin.reward import chrf_statistics, corpus_chrf
-
     lines = range(len(hyps))
     chrf = corpus_chrf(chrf_statistics([output], refs)[0])
     found = {"empty": [i for i in lines if not hyps[i] and ref_tokens[i]]}
@@ -209,8 +212,6 @@ def faults(
 
 def _stranger(output: Sequence[str], refs: Sequence[str]) -> float:
     """Return the chrF that half of the outputs reach against the next sentence's reference."""
-    from simile_plugin.reward import chrf_statistics, corpus_chrf
-
     if len(refs) < 2:
         return -1.0
     others = [*refs[1:], refs[0]]
@@ -230,8 +231,6 @@ def is_copied(hyp: Sequence[str], source: Sequence[str], ref: Sequence[str]) -> 
 
 
 def _words(tokens: Sequence[str]) -> list[str]:
-    from simile_plugin.encoder import split_words
-
     return [word for word in split_words(" ".join(tokens)) if any(map(str.isalpha, word))]
 
 
@@ -264,8 +263,6 @@ def _script(letter: str) -> str:
 
 
 def _loops(text: str) -> bool:
-    from simile_plugin.encoder import split_words
-
     # Whatever the tokeniser: by characters "10000" would be a loop.
     tokens = re.findall(r"\w+|[^\w\s]", " ".join(split_words(text)))
     return any(
@@ -291,8 +288,6 @@ def repeated_share(sentences: Sequence[Sequence[str]]) -> float:
 
 def band_told() -> str:
     """Say how far each sign may be from the baseline's."""
-    from simile_plugin.reward import LENGTH_SIGN, REPETITION_SIGN
-
     return (
         f"BLEU at most {BLEU_BAND:g} point below the first --baseline; length ratio at most "
         f"{LENGTH_SIGN:.0%} below the smaller or above the larger of the baseline's and 1; "
@@ -303,8 +298,6 @@ def band_told() -> str:
 
 def signs_outside(signs: Signs, start: Signs) -> list[str]:
     """Name what has left its band, see `band_told`."""
-    from simile_plugin.reward import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
-
     outside = ["BLEU"] if signs.bleu < start.bleu - BLEU_BAND else []
     low, high = (pick(start.length_ratio, 1.0) for pick in (min, max))
     if not low / (1 + LENGTH_SIGN) <= signs.length_ratio <= high * (1 + LENGTH_SIGN):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import InputError, Progress
-from simile_plugin.nbest import NbestList
+from simile_plugin.nbest import NbestList, choose_all, expected_utilities, name_of_first, sources
 from simile_plugin.report.answer import (
     HEADINGS,
     Answer,
@@ -28,7 +28,9 @@ from simile_plugin.report.answer import (
     p_told,
     size_range,
 )
-from simile_plugin.report.inputs.choices import PairedTest
+from simile_plugin.report.inputs.options import PairedTest
+from simile_plugin.report.inputs.scores import bleu_of_sums, score_candidates
+from simile_plugin.reward import Reward, Scorer, corpus_chrf, load_learned
 from simile_plugin.significance import (
     COLORS,
     INK,
@@ -43,7 +45,6 @@ from simile_plugin.significance import (
 
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
-    from simile_plugin.reward import Scorer
 
 Places = NDArray[np.int64]
 
@@ -72,8 +73,6 @@ MEASURED: tuple[tuple[str, str, float], ...] = (
 
 def ask(inputs: Inputs) -> Answer:
     """Measure the headroom of --nbest-lists."""
-    from simile_plugin.reward import load_learned
-
     options, scorer = inputs.options, inputs.scorer
     if options.learned and scorer.encoder is None:
         raise InputError("--learned: there is no --encoder DIR it could be for")
@@ -171,9 +170,6 @@ class ScoredLists:
 
 
 def _corpus_score(metric: str) -> Callable[[Floats], Floats]:
-    from simile_plugin.report.inputs.scores import bleu_of_sums
-    from simile_plugin.reward import corpus_chrf
-
     return corpus_chrf if metric == "chrf" else bleu_of_sums
 
 
@@ -192,9 +188,6 @@ def measure_headroom(
         scorer: of BLEU, chrF, with an encoder SIMILE, and perhaps a learned reward.
         progress: called with the number of lists just scored.
     """
-    from simile_plugin.nbest import choose_all, expected_utilities, name_of_first
-    from simile_plugin.reward import Reward
-
     scored = _score(lists, scorer, progress)
     spec = "chrf" if scorer.encoder is None else "simile"
     utilities = expected_utilities(lists, replace(scorer, reward=Reward(spec)))
@@ -233,9 +226,6 @@ def _score(
     scorer: Scorer,
     progress: Callable[[int], object] | None,
 ) -> ScoredLists:
-    from simile_plugin.nbest import sources
-    from simile_plugin.report.inputs.scores import score_candidates
-
     srcs = None
     if scorer.learned is not None and scorer.learned.needs_sources:
         srcs = sources(lists, "--nbest-lists", "")

@@ -18,7 +18,7 @@ from simile_plugin.report.answer import (
     p_told,
 )
 from simile_plugin.report.human.ratings import Agreement, RatedPair, Ratings, compare_ratings
-from simile_plugin.report.inputs.choices import LEVEL
+from simile_plugin.report.inputs.options import LEVEL
 from simile_plugin.significance import Bar, interval_chart
 
 if TYPE_CHECKING:

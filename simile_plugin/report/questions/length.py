@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from simile_plugin.report.answer import Answer, Cell, Part, make_table, p_text, signed
 from simile_plugin.report.comparison import ORDERS, Comparison, Difference
-from simile_plugin.report.inputs.choices import LEVEL
+from simile_plugin.report.inputs.options import LEVEL
 from simile_plugin.report.questions.results import pairs_of, titles
 
 if TYPE_CHECKING:

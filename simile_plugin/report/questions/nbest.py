@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from simile_plugin.files import InputError, Progress
 from simile_plugin.report.answer import HEADINGS, Answer, Cell, Figure, make_table
-from simile_plugin.report.inputs.systems import read_systems
+from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
+from simile_plugin.report.inputs.texts import read_systems
 from simile_plugin.significance import Chart, Line, Panel, line_chart
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ def ask(inputs: Inputs) -> Answer:
     Raises:
         InputError: for a folder without such files, or files that are not parallel.
     """
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_all, score_systems
-
     folder, refs = inputs.options.nbest_folder or "", inputs.refs
     if not os.path.isdir(folder):
         raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")

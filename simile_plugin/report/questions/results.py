@@ -32,7 +32,7 @@ from simile_plugin.report.comparison import (
     Score,
     SystemScores,
 )
-from simile_plugin.report.inputs.choices import LEVEL
+from simile_plugin.report.inputs.options import LEVEL
 from simile_plugin.significance import EXACT_UP_TO, Bar, interval_chart
 
 if TYPE_CHECKING:

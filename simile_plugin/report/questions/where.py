@@ -20,6 +20,7 @@ from simile_plugin.report.answer import (
 )
 from simile_plugin.report.bucketed import BucketRow, bucket_chart, bucket_table, spread
 from simile_plugin.report.inputs.buckets import LENGTH_DIFFERENCES, Buckets, cut
+from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
 from simile_plugin.significance import TIE, SentenceStatistics, bootstrap
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ class Where:
 
 def ask(inputs: Inputs) -> Answer:
     """Score every bucket of sentences, and count the sentences won."""
-    from simile_plugin.report.inputs.scores import LENGTH_RATIO, score_systems
-
     metrics = score_systems(inputs.systems, inputs.refs, inputs.scores, chrf=False)
     bleu = {name: own["bleu"] for name, own in zip(inputs.named_systems, metrics, strict=True)}
     base, test = inputs.baselines[0], inputs.rough_test

@@ -1,11 +1,11 @@
-"""Answers for a terminal."""
+"""Answers as text: for a terminal, and in markdown for a document."""
 
 from __future__ import annotations
 
 import textwrap
 
 from simile_plugin.report.answer import Answer, Passage, Passages, Table
-from simile_plugin.significance import text_table
+from simile_plugin.significance import markdown_table, text_table
 
 WIDTH = 100
 
@@ -20,6 +20,22 @@ def render_text(answer: Answer) -> str:
         elif isinstance(part, Passages):
             parts.append(render_passages(part))
     parts.append("\n".join(answer.all_notes()))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def render_markdown(answer: Answer, picture: str | None = None) -> str:
+    """Render an answer in markdown; picture: link to its chart, if that was drawn into a file."""
+    file = f" `{answer.file}`" if answer.file else ""
+    parts = [f"## {answer.heading}{file}"]
+    parts += [f"**Warning:** {text}" for text in answer.warnings]
+    if picture is not None and answer.chart is not None:
+        parts.append(f"![{answer.chart.label}]({picture})")
+    for part in answer.parts:
+        if isinstance(part, Table):
+            parts += [part.caption, markdown_table(part.grid())]
+        elif isinstance(part, Passages):
+            parts.append(f"```\n{render_passages(part)}\n```")
+    parts.append("\n".join(f"- {line}" for line in answer.all_notes()))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
