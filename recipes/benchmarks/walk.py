@@ -7,8 +7,8 @@
 The first line walks from a sample of fairseq to its gradient, the second from a batch of
 transformers to its gradient; MODEL is a folder with its tokenizer. The third walks through a
 `simile` command. The work runs once before, so that what is set up once does not count. A function
-counts at its first call. A stay is a run of functions of one file; a return is a stay in a file that
-was left before. The last line leaves out what a command does before its work: flags, loading.
+counts at its first call. A stay is a run of functions of one file; a return is a stay in a file
+that was left before. The last line leaves out what a command does before its work: flags, loading.
 """
 
 from __future__ import annotations
