@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from simile_plugin.cli._flags import add_flags, file_option, folder_option, read_flags
-from simile_plugin.cli._lists import warn_of_text
+from simile_plugin.cli._warnings import warn_of_text
 from simile_plugin.files import FILE, option
 
 SIDES = ("source", "target")

@@ -18,7 +18,7 @@ from simile_plugin.cli._flags import (
     folder_option,
     read_flags,
 )
-from simile_plugin.cli._lists import warn_of_judged_text, warn_of_text
+from simile_plugin.cli._warnings import warn_of_judged_text, warn_of_text
 from simile_plugin.files import InputError, Range, check_standard_input, option, refuse_twice
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from simile_plugin.cli._flags import (
     folder_option,
     read_flags,
 )
-from simile_plugin.cli._lists import (
+from simile_plugin.cli._warnings import (
     warn_of_judged_text,
     warn_of_text,
     warn_of_whole_sentences,

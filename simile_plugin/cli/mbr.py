@@ -6,21 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, read_flags
-from simile_plugin.cli._lists import (
-    LISTS,
-    ListFlags,
-    one_line,
-    read_candidates,
-    warn_of_missing_sources,
-    warn_of_text,
-    warn_of_whole_sentences,
-    write_choices,
-)
-from simile_plugin.files import FILE, InputError, option
+from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
+from simile_plugin.files import FILE, InputError, Range, atomic_write, option
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
@@ -29,7 +21,7 @@ if TYPE_CHECKING:
 
 HELP = "the best of each list of candidates by MBR decoding: no reference, no training needed"
 
-DESCRIPTION = f"""\
+DESCRIPTION = """\
 Minimum Bayes risk decoding: of each list, the candidate that is best on average against the others
 (or against a second list), taken as pseudo-references:
   expected utility of h = sum over r of w(r) utility(h, r)
@@ -40,7 +32,30 @@ other. With --against references the choice is the oracle: what the best choice 
 be worth; its figures and the model's go to standard error. docs/results/mbr.md has what each
 gained. SIM and SIMILE are exact in time that grows with N, not N x N.
 
-{LISTS}"""
+LISTS is a file of anyone's candidates, also .gz, or - for standard input; by its first line one of:
+  what fairseq-generate --nbest N --required-batch-size-multiple 1 or fairseq-interactive printed
+  Moses' lists, as Marian's --n-best writes them:   0 ||| text ||| features ||| score
+  JSON lines:                 {"id": 0, "hyps": ["text", ...], "scores": [-0.5, ...]}
+                              and perhaps "ref" and "src"; scores may be left out
+  tab-separated lines:        id TAB text TAB score, or id TAB text
+An id is the line of the source, from 0. Candidates of one id are one list; a JSON line is a whole
+list, so that an id comes once, with all its candidates in "hyps". The output has a line for each
+source, up to the last id or the end of --src; a sentence without candidates has an empty line (with
+--json none), and standard error counts these.
+
+Lists from Hugging Face transformers, N = 16 samples of each source; without num_beams=1 and
+max_new_tokens those of the model's own settings hold, which may be a beam, or 20 tokens:
+  out = model.generate(**batch, do_sample=True, num_beams=1, num_return_sequences=16,
+                       max_new_tokens=256)
+  hyps = tokenizer.batch_decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+  for i in range(0, len(hyps), 16):
+      print(json.dumps({"id": first + i // 16, "hyps": hyps[i : i + 16]}))
+Lists from CTranslate2:
+  for i, result in enumerate(translator.translate_batch(tokens, beam_size=16, num_hypotheses=16,
+                                                        return_scores=True)):
+      hyps = [detokenize(tokens) for tokens in result.hypotheses]
+      print(json.dumps({"id": i, "hyps": hyps, "scores": result.scores}))
+"""
 
 EPILOG = """\
 defined cases:
@@ -61,8 +76,8 @@ examples:
 """
 
 
-@dataclass
-class Options(SimileFlags, ListFlags):
+@dataclass(kw_only=True)  # a list without a default comes after flags that have one
+class Options(SimileFlags):
     """Flags of `simile mbr`."""
 
     utility: str = option(
@@ -96,6 +111,19 @@ class Options(SimileFlags, ListFlags):
         metavar="STEM",
         range=FILE,
     )
+    lists: str = option("lists of candidates", metavar="LISTS", names=["lists"], range=FILE)
+    candidates: int | None = option(
+        "only the first N candidates of each list (default: all)", None, range=Range.at_least(1)
+    )
+    src: str | None = file_option(
+        "sources, where LISTS has none: for cosines, pairs and functions of your own", None
+    )
+    output: str | None = file_option(
+        "write the chosen candidates there, one a line (default: standard output)", None
+    )
+    json: bool = option(
+        "JSON lines instead of text: what was chosen, its place in the list, its value", False
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     files["--ref"] = options.ref
     check_outputs(targets, files.values())
     check_standard_input((path, flag) for flag, path in files.items())
-    lists, number = read_candidates(options, options.ref)
+    lists, number = _read_candidates(options)
     if options.write_pairs:
         sources(lists, f"--write-pairs: {options.lists}")
     pseudo = _pseudo_references(options, lists)
@@ -135,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
         else {}
         for one, values, place in zip(lists, utilities, choices, strict=True)
     ]
-    empty = write_choices(options, lists, number, choices, numbers)
+    empty = _write_choices(options, lists, number, choices, numbers)
     _tell(lists, choices, empty)
     if options.against == "references":
         _tell_figures(options.lists, lists, choices, scorer)
@@ -155,6 +183,36 @@ def _check(options: Options) -> None:
     ignored = {"--pseudo-refs": options.pseudo_refs, "--weights": options.weights == "model"}
     for flag in (flag for flag, given in ignored.items() if given):
         raise InputError(f"{flag}: is for --against candidates; leave it out")
+
+
+def _read_candidates(options: Options) -> tuple[list[NbestList], int]:
+    """Read LISTS with their sources and references, each cut to --candidates.
+
+    Returns:
+        The lists, and how many lines their text has: as `src`, or as the last id says.
+
+    Raises:
+        InputError: also for ids that are no lines of a text.
+    """
+    from simile_plugin.files import read_lines
+    from simile_plugin.nbest import cost_warning, read_lists, with_references, with_sources
+
+    where, lists = f"LISTS: {options.lists}", read_lists(options.lists, "LISTS")
+    if doubt := cost_warning(lists):
+        print(f"simile: warning: {where}: {doubt}", file=sys.stderr)
+    lines = lists[-1].sentence + 1
+    if options.src:
+        sources = read_lines(options.src, "--src")
+        lists, lines = with_sources(lists, sources, where), len(sources)
+    elif lines > 10 * len(lists) + 1000:
+        raise InputError(
+            f"{where}: got id {lines - 1} among {len(lists)} lists; expected lines of the "
+            "source from 0: number the lists anew, or give --src FILE"
+        )
+    if options.ref:
+        lists = with_references(lists, read_lines(options.ref, "--ref"), where)
+    cut = options.candidates
+    return [one.cut(cut) for one in lists] if cut else lists, lines
 
 
 def _pseudo_references(options: Options, lists: Sequence[NbestList]) -> list[NbestList] | None:
@@ -179,7 +237,42 @@ def _warn(options: Options, reward: Reward, lists: Sequence[NbestList]) -> None:
         warn_of_text("mbr", [(options.lists, firsts)])
         if "bleu" in reward.weights:
             warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
-    warn_of_missing_sources("mbr", reward, lists)
+    lacking = sum(one.src is None for one in lists)
+    if reward.function is not None and lacking:
+        print(
+            f"simile mbr: warning: {reward.spec} gets an empty source for {lacking} of "
+            f"{len(lists)} lists, which have none; give --src FILE if it reads sources",
+            file=sys.stderr,
+        )
+
+
+def _write_choices(
+    options: Options,
+    lists: Sequence[NbestList],
+    number: int,
+    choices: Sequence[int | None],
+    values: Sequence[dict[str, Any]],
+) -> str:
+    """Write what was chosen; return what to say of sentences without candidates, or "".
+
+    number: of lines; values: beside id, hyp and place in a JSON line.
+    """
+    lines = [""] * number
+    records = []
+    for one, place, more in zip(lists, choices, values, strict=True):
+        if place is not None:
+            lines[one.sentence] = _one_line(one.hyps[place])
+            records.append({"id": one.sentence, "hyp": one.hyps[place], "place": place, **more})
+    empty = len(lines) - len(records)
+    if options.json:
+        from simile_plugin.significance import without_nan
+
+        lines = [json.dumps(without_nan(record), ensure_ascii=False) for record in records]
+    with atomic_write(options.output) if options.output else nullcontext(sys.stdout) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    line = "no line" if options.json else "an empty line"
+    why = "fairseq-generate leaves some out without --required-batch-size-multiple 1"
+    return f"{empty:,} sentences without candidates have {line} ({why})" if empty else ""
 
 
 def _tell(lists: Sequence[NbestList], choices: Sequence[int | None], empty: str) -> None:
@@ -250,7 +343,7 @@ def _write_pairs(
         for one, values, best in zip(lists, utilities, choices, strict=True):
             if best is None or one.src is None:
                 continue
-            table.write(f"{one_line(one.src)}\t{one_line(one.hyps[best])}\n")
+            table.write(f"{_one_line(one.src)}\t{_one_line(one.hyps[best])}\n")
             # A function of one's own has no number for some: they are no worst, and no JSON.
             worst = int(np.where(np.isfinite(values), values, np.inf).argmin())
             if not np.isfinite(values[best]) or values[best] - values[worst] <= TIE:
@@ -269,3 +362,8 @@ def _write_pairs(
         f"difference); {stem}.tsv has source TAB best",
         file=sys.stderr,
     )
+
+
+def _one_line(text: str) -> str:
+    """The text without the marks that end lines and columns."""
+    return text.replace("\r", " ").replace("\n", " ").replace("\t", " ")

@@ -13,7 +13,7 @@ from simile_plugin.cli._flags import (
     file_option,
     read_flags,
 )
-from simile_plugin.cli._lists import warn_of_text, warn_of_whole_sentences
+from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import Range, option
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, folder_option, read_flags
-from simile_plugin.cli._lists import warn_of_text, warn_of_whole_sentences
+from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import InputError, option
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 import json
 import textwrap
 
-from simile_plugin.cli import _lists, main
+from simile_plugin.cli import main, mbr
 from tests.hugging_face_models import SOURCES, TARGETS, marian
 
 
 def snippet() -> str:
     """Return the code between the line that introduces it and the next snippet."""
-    after = _lists.LISTS.partition("Lists from Hugging Face transformers")[2]
+    after = mbr.DESCRIPTION.partition("Lists from Hugging Face transformers")[2]
     return textwrap.dedent(after.partition(":\n")[2].partition("\nLists from")[0])
 
 

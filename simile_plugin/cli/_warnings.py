@@ -1,0 +1,46 @@
+"""Warnings of several commands: text that is not what their scores are made for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simile_plugin.evaluation import Judgements
+
+
+def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], tokenize: str) -> None:
+    """Say so where BLEU would take a text without spaces for one word."""
+    from simile_plugin.reward import GIVE_A_TOKENISER, is_unspaced
+
+    if is_unspaced(texts, tokenize):
+        print(
+            f"simile {command}: warning: --tokenize {tokenize}: {what} have next to no spaces, so "
+            f"that BLEU takes whole sentences for words; give {GIVE_A_TOKENISER}",
+            file=sys.stderr,
+        )
+
+
+def warn_of_text(
+    command: str, texts: Iterable[tuple[str, Sequence[str]]], refs: Sequence[str] = ()
+) -> bool:
+    """Say so where a text is not the plain one that scores are made for; texts have names.
+
+    Returns:
+        Whether anything was said.
+    """
+    from simile_plugin.reward import tokenised_warning
+
+    doubts = [text for name, lines in texts if (text := tokenised_warning(name, lines, refs))]
+    for text in doubts:
+        print(f"simile {command}: warning: {text}", file=sys.stderr)
+    return bool(doubts)
+
+
+def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
+    """Say so where hypotheses, references or sources of judgements are not plain text."""
+    for file in files:
+        texts = {"hypotheses": file.hyps, "references": file.refs, "sources": file.srcs}
+        for name, lines in texts.items():
+            warn_of_text(command, [(f"--judgements {file.path}: the column of {name}", lines)])
