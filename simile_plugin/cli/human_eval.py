@@ -49,7 +49,7 @@ SCORE = "read answers, unblind them, test the difference"
 
 @dataclass(frozen=True)
 class SheetOptions:
-    """What is drawn from, and where the sheets go."""
+    """Flags of the sheets: the systems that are drawn from, the folder that is written."""
 
     ref: str = option("reference translations", metavar="FILE", range=FILE)
     src: str | None = option(
@@ -70,7 +70,7 @@ class SheetOptions:
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """What is scored, and how it is tested."""
+    """Flags of the scores: the key, the answers, the test."""
 
     key: str = option("key of the sheets", metavar="FILE", range=FILE)
     answers: list[str] = option(

@@ -41,7 +41,7 @@ FEW_BIGRAMS, FEW_CHARACTERS = 2, 10
 
 
 class SourceEncoder(Protocol):
-    """What a source side asks of its encoder, see models.RewardEncoder."""
+    """The part of an encoder that a source side uses, see models.RewardEncoder."""
 
     @property
     def fingerprint(self) -> str:

@@ -45,7 +45,7 @@ BEST = "best.embeddings"  # the name of the best weights among the tensors of a 
 
 @dataclass
 class RunState:
-    """What a resumed run keeps besides its trainer.
+    """The state that a resumed run keeps besides its trainer.
 
     Attributes:
         window: statistics (5,) of the minibatches since the last line of the log.

@@ -39,7 +39,7 @@ SOURCE = "source"  # the feature of the source side, by how much the reference i
 
 @dataclass(frozen=True)
 class FitSettings:
-    """How a fit draws and resamples.
+    """Settings of a fit's draws and resamples.
 
     Attributes:
         seed: of the harm, the folds and the resamples.

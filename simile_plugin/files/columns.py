@@ -38,7 +38,7 @@ class Row:
 
     @property
     def other_separator(self) -> str:
-        """What to say of a line without a TAB that has other marks between cells, or ""."""
+        """Advice for a line without a TAB that has other marks between cells, or ""."""
         for mark, name in ((",", "commas"), (";", "semicolons")):
             if len(self.cells) == 1 and self.cells[0].count(mark) > 1:
                 return (

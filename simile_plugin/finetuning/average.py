@@ -63,7 +63,7 @@ class Averager:
         return mean.to(first.dtype)
 
     def distances(self) -> list[float]:
-        """How far each model is from the mean, in norms of the mean."""
+        """Return the distance of each model from the mean, in norms of the mean."""
         return [math.sqrt(square / (self.squares or 1.0)) for square in self.deviations]
 
 

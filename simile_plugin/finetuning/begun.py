@@ -24,7 +24,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run was begun with by one flag.
+    """The value of a flag that a run was begun with.
 
     Attributes:
         value: as given; of a file or model a digest of its content.

@@ -11,7 +11,7 @@ from simile_plugin.finetuning.story import RunStory
 
 
 class Finetuning(Protocol):
-    """What a framework does in a fine-tuning."""
+    """The steps of a fine-tuning that each framework does in its way."""
 
     @property
     def options(self) -> Options:

@@ -142,6 +142,7 @@ class HuggingFaceFinetuning:
         )
 
     def _train(self, args: SimileRiskArguments, run: Path, last: str | None) -> RunStory:
+        """Load model and data, train from the checkpoint `last` or anew, save the best model."""
         options = self.options
         set_seed(args.seed)
         model, tokenizer = self._load()

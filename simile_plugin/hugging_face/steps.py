@@ -48,7 +48,7 @@ SOURCE = 16  # lengths of sources are multiples of it on a GPU, as those of mask
 
 @dataclass
 class Decoder:
-    """What is known of a model whose decoder can take these steps.
+    """Facts about a model whose decoder can take these steps.
 
     Attributes:
         positions: its modules that see where a token stands.

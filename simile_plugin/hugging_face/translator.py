@@ -27,7 +27,7 @@ Inputs = dict[str, Tensor]
 
 
 class TransformersTranslator:
-    """What an update asks of a model and its tokenizer, see risk.Translator.
+    """A model and its tokenizer as an update uses them, see risk.Translator.
 
     Args:
         model: the translation model, without wrappers and adapters.

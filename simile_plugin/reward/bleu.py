@@ -21,7 +21,7 @@ BLEU_STATS = 2 + 2 * BLEU_ORDER  # sys_len, ref_len, correct of 1..4, total of 1
 @lru_cache(maxsize=4)
 def bleu_tokenizer(name: str) -> Callable[[str], str]:
     """Return sacreBLEU's: a line with a space between its tokens."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     tokenizer: Callable[[str], str] = BLEU(tokenize=name).tokenizer
     return tokenizer
@@ -29,7 +29,7 @@ def bleu_tokenizer(name: str) -> Callable[[str], str]:
 
 def check_tokenizer(name: str, flag: str) -> None:
     """Raise InputError, naming the flag, for a tokeniser that sacreBLEU lacks or cannot run."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
         raise InputError(f"{flag}: got '{name}', expected one of {', '.join(BLEU.TOKENIZERS)}")

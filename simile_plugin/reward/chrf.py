@@ -120,7 +120,8 @@ def corpus_chrf(sums: NDArray[np.floating | np.integer]) -> Floats:
     recall = np.where(both, matches / np.maximum(ref, 1), 0).sum(-1) / orders
     below = BETA**2 * precision + recall
     above = (1 + BETA**2) * precision * recall
-    return 100 * np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    shares: Floats = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return 100 * shares
 
 
 def sentence_chrf(stats: Ids) -> Tensor:

@@ -35,7 +35,8 @@ def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Tensor:
     units, lengths = bleu_units([*hyps, *refs], tokenize)
     matches, hyp_totals, _ = common_of_pairs(units, len(hyps), BLEU_ORDER)
     shape = (len(hyps), len(refs), 1)
-    hyp_lengths, ref_lengths = torch.from_numpy(lengths).split([len(hyps), len(refs)])
+    of_texts = torch.from_numpy(lengths)
+    hyp_lengths, ref_lengths = of_texts[: len(hyps)], of_texts[len(hyps) :]
     sizes = [hyp_lengths.view(-1, 1, 1).expand(shape), ref_lengths.view(1, -1, 1).expand(shape)]
     return sentence_bleu(torch.cat([*sizes, matches, hyp_totals], dim=-1))
 

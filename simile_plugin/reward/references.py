@@ -60,7 +60,7 @@ def _bleu_statistics(
     outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str
 ) -> Tensor:
     """Return sacreBLEU's statistics (B, N, 10)."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(tokenize=tokenize, effective_order=True)  # says how to score, not what is counted
     stats = torch.zeros(len(references[0]), len(outputs), BLEU_STATS, dtype=torch.int64)

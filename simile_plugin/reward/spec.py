@@ -98,7 +98,7 @@ def _import_function(module_name: str, function_name: str, flag: str) -> RewardF
             f"{flag}: cannot import module '{module_name}' ({error}); expected "
             f"module:function with the module on PYTHONPATH, or one of {NAMES}"
         ) from error
-    function = getattr(module, function_name, None)
+    function: RewardFunction | None = getattr(module, function_name, None)
     if not callable(function):
         raise InputError(
             f"{flag}: module '{module_name}' has no function '{function_name}'; "

@@ -65,7 +65,8 @@ def expected_cost(distribution: Tensor, cost: Tensor) -> Tensor:
 
 def entropy(distribution: Tensor) -> Tensor:
     """Return the entropy of Q in nats: 0 for one candidate, log N for a uniform list."""
-    return -torch.special.xlogy(distribution, distribution).sum(-1)
+    terms: Tensor = torch.special.xlogy(distribution, distribution)
+    return -terms.sum(-1)
 
 
 def masked_std(values: Tensor, mask: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ def choose_tree(risk_set: RiskSet, pad: int, share_prefixes: bool, max_tokens: i
 
 def pays(tree: PrefixTree, targets: int, max_tokens: int) -> bool:
     """Return whether shared prefixes of so many targets are less work than rows, and fit."""
-    counts = tree.counts.tolist()
+    counts: list[int] = tree.counts.tolist()
     few = sum(counts) <= TREE_SHARE * targets
     parts = plan_parts(counts, max_tokens)
     largest = max(len(part) * counts[part[0]] ** 2 for part in parts)

@@ -37,7 +37,7 @@ class Halves:
     def sentences(self, count: int) -> int:
         """Return ``count``, filled up to one of few shapes."""
         # There are eight shapes in each power of two, so that at most an eighth is filling.
-        width = max(2, 2 ** (count.bit_length() - 4))
+        width = max(2, 1 << max(0, count.bit_length() - 4))
         return max(LEAST, -(-count // width) * width)
 
     def fewer(self, going: int, sentences: int) -> int | None:

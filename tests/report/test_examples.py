@@ -6,6 +6,7 @@ import pytest
 from simile_plugin.report.answer import Passages
 from simile_plugin.report.inputs.buckets import cut
 from simile_plugin.report.questions.examples import (
+    Compared,
     Examples,
     answer_examples,
     choose_examples,
@@ -24,7 +25,7 @@ WAY = cut("length", "Length", [len(ref.split()) for ref in REFS], (8, 12))
 
 @pytest.fixture(scope="module")
 def result() -> Examples:
-    return choose_examples(PAIR, REFS, SCORES, SOURCES, number=5, ways=[WAY])
+    return choose_examples(Compared(PAIR, REFS, SOURCES), SCORES, number=5, ways=[WAY])
 
 
 def test_the_kinds_are_those_of_a_slow_loop(result: Examples) -> None:
@@ -60,7 +61,7 @@ def test_equal_outputs_once_and_trivial_differences_last() -> None:
     first, second = system("A", ["x", "C  D", "e"]), system("B", ["x", "c d", "e g"])
     other = system("other", ["x", "c d", "e g"])
     scores = {"BLEU": np.array([[0.0, 0.0], [0.0, 90.0], [0.0, 10.0]])}
-    data = choose_examples((first, second), refs, scores, others=[other])
+    data = choose_examples(Compared((first, second), refs, others=[other]), scores)
     assert data.different == 2
     assert [one.line for one in data.kinds["second_better"]] == [
         3,
@@ -93,7 +94,7 @@ def test_a_third_system_and_what_people_said() -> None:
         (other + 1, SECOND[other]): 0.5,
         (half + 1, SECOND[half]): 5.0,  # its rival was not rated: neither better nor worse
     }
-    found = choose_examples(PAIR, REFS, SCORES, number=2, others=[mle], ratings=rated)
+    found = choose_examples(Compared(PAIR, REFS, others=[mle]), SCORES, number=2, ratings=rated)
     assert [e.line for e in found.kinds["better"]] == [one + 1]
     assert [e.line for e in found.kinds["worse"]] == [other + 1]
     assert found.kinds["better"][0].ratings == {"BLEU": 1.0, "SIMILE": 4.5, "MLE": 2.0}

@@ -67,19 +67,31 @@ class Examples:
         return data
 
 
+@dataclass(frozen=True)
+class Compared:
+    """The texts that examples are chosen from: of two systems, and those shown beside them.
+
+    Attributes:
+        others: systems to show beside the pair.
+    """
+
+    pair: tuple[System, System]
+    refs: Sequence[str]
+    sources: Sequence[str] | None = None
+    others: Sequence[System] = ()
+
+
 def ask(inputs: Inputs) -> Answer:
     """Choose examples of the two systems compared, the others and people's ratings beside."""
     pair, systems, known = inputs.pair, inputs.systems, inputs.scores
     # The first seed of each of the two.
     columns = [sum(len(system.outputs) for system in systems[:place]) for place in pair]
     scores = {"BLEU": known.bleu} | ({} if known.sim is None else {"SIM": known.sim})
+    others = [system for place, system in enumerate(systems) if place not in pair]
     data = choose_examples(
-        (systems[pair[0]], systems[pair[1]]),
-        inputs.refs,
+        Compared((systems[pair[0]], systems[pair[1]]), inputs.refs, inputs.sources, others),
         {name: 100 * values[:, columns].double().numpy() for name, values in scores.items()},
-        inputs.sources,
         inputs.options.examples,
-        [system for place, system in enumerate(systems) if place not in pair],
         mean_ratings(*inputs.human) if inputs.named_answers else None,
         inputs.sentence_buckets,
     )
@@ -88,12 +100,9 @@ def ask(inputs: Inputs) -> Answer:
 
 
 def choose_examples(
-    pair: tuple[System, System],
-    refs: Sequence[str],
+    texts: Compared,
     scores: Mapping[str, Floats],
-    sources: Sequence[str] | None = None,
     number: int = 20,
-    others: Sequence[System] = (),
     ratings: Mapping[tuple[int, str], float] | None = None,
     ways: Sequence[Buckets] = (),
 ) -> Examples:
@@ -107,10 +116,10 @@ def choose_examples(
 
     Args:
         scores: BLEU, and SIM where it is known, of both: (N, 2) in percent.
-        others: systems to show beside the pair.
         ratings: (line from 1, output with single spaces) -> mean rating, see `mean_ratings`.
         ways: of the sentences' buckets; `of_buckets` holds the largest differences of each.
     """
+    pair, refs, sources, others = texts.pair, texts.refs, texts.sources, texts.others
     first, second = (system.outputs[0] for system in pair)
     gains = np.stack([own[:, 1] - own[:, 0] for own in scores.values()])  # (metrics, N)
     different = [i for i in range(len(refs)) if first[i] != second[i]]
