@@ -15,8 +15,8 @@
 #   REWARDS       "bleu half"; with a folder of simile fit-reward also learned:DIR, and mixes
 #   LEARNED       such a folder, of which REWARDS may have learned and learned+bleu (half of each)
 #   SEEDS         "1 2 3"
-#   MLE_EPOCHS    12        epochs of MLE training
-#   MLE_FLAGS     "--width 256 --vocab-size 5000 --dropout 0.3"   more flags of recipes/hf/train_mle.py
+#   MLE_EPOCHS    5         epochs of MLE training
+#   MLE_FLAGS     more flags of recipes/hf/train_mle.py
 #   RISK_UPDATES  600       updates of each risk training, of 30 sentences
 #   RISK_FLAGS    more flags of every simile finetune-hf
 #   SENTENCES     all       of each part that are used (a number: the first so many)
@@ -26,15 +26,14 @@
 WORK=${WORK:-$ROOT/work/hf}
 REWARDS=${REWARDS:-bleu half}
 SEEDS=${SEEDS:-1 2 3}
-MLE_EPOCHS=${MLE_EPOCHS:-12}
-MLE_FLAGS=${MLE_FLAGS---width 256 --vocab-size 5000 --dropout 0.3}
+MLE_EPOCHS=${MLE_EPOCHS:-5}
 RISK_UPDATES=${RISK_UPDATES:-600}
 SENTENCES=${SENTENCES:-all}
 HERE=$ROOT/recipes/hf
 
 no_arguments "$@"
 [ -d "${SIMILE_DATA:-}/multi30k/task1" ] || die "SIMILE_DATA: expected a folder with multi30k/task1"
-read -ra mle_flags <<<"$MLE_FLAGS"
+read -ra mle_flags <<<"${MLE_FLAGS:-}"
 read -ra risk_flags <<<"${RISK_FLAGS:-}"
 
 setup_venv hf
