@@ -169,7 +169,7 @@ def compare_systems(
     Args:
         baselines: see `choose_baselines`.
         more: title -> system name -> (S, N) numbers in [-1, 1], each title one more tested metric,
-            in percent (`systems.read_sentence_scores`).
+            in percent (`texts.read_sentence_scores`).
         list_scores: what `scores.score_all` gave for the systems, where it is known already.
 
     Raises:
@@ -186,13 +186,12 @@ def compare_systems(
     drawn = _draw(columns, test)
     scores = {column.metric: column.scores(names, pairs) for column in drawn}
     main = next(column for column in drawn if column.metric == MAIN)
+    of_systems = [
+        _system_scores(system, {m: column[row] for m, column in scores.items()}, ratio, parts)
+        for row, (system, ratio, parts) in enumerate(zip(systems, ratios, metrics, strict=True))
+    ]
     return Comparison(
-        systems=[
-            _system_scores(
-                system, {m: of_systems[row] for m, of_systems in scores.items()}, ratio, own
-            )
-            for row, (system, ratio, own) in enumerate(zip(systems, ratios, metrics, strict=True))
-        ],
+        systems=of_systems,
         baselines=list(chosen),
         reference=os.path.basename(references.name),
         sentences=len(refs),

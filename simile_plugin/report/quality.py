@@ -61,8 +61,8 @@ def answer_quality(
         data["encoder"] = next(iter(data["encoders"].values()))
     if sts is not None:
         data["sts"] = [_folder_data(part) for part in sts.folders]
-        data["sts_mean"] = {name: asdict(own) for name, own in sts.mean.items()}
-        data["sts_difference"] = {name: asdict(own) for name, own in sts.difference.items()}
+        data["sts_mean"] = {name: asdict(column) for name, column in sts.mean.items()}
+        data["sts_difference"] = {name: asdict(column) for name, column in sts.difference.items()}
     if quality is not None:
         facts = {"resamples": resamples, "seed": seed, "alpha": metrics.alpha}
         data["judgements"] = {**facts, **asdict(quality)}
@@ -162,7 +162,7 @@ def _judgement_table(quality: Quality, kind: str) -> Table:
     """Tabulate a row a metric, a column a file (language pair), and their mean (Table 66)."""
     names = short_names(list(quality.files))
     rows = [
-        [metric, *(_cell(own[kind][metric]) for own in quality.files.values()), _cell(mean)]
+        [metric, *(_cell(column[kind][metric]) for column in quality.files.values()), _cell(mean)]
         for metric, mean in quality.mean[kind].items()
     ]
     header = [kind.capitalize(), *names.values(), "mean of files"]
@@ -187,7 +187,7 @@ def _folder_table(part: StsFolder) -> Table:
 def _difference_table(differences: Mapping[str, Mapping[str, Estimate]]) -> Table:
     """Tabulate differences of the means, a row a pair of metrics, by kind of correlation."""
     first = next(iter(differences.values()))
-    rows = [[pair, *(_cell(own[pair]) for own in differences.values())] for pair in first]
+    rows = [[pair, *(_cell(column[pair]) for column in differences.values())] for pair in first]
     return make_table(["difference of the means", *map(str.capitalize, differences)], rows)
 
 

@@ -230,11 +230,11 @@ def compare_ratings(
 
 def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, str], float]:
     """Return (line from 1, translation) -> mean rating over the annotators who rated the item."""
-    found = {}
+    means = {}
     for number, item in enumerate(study.items, start=1):
-        if own := [one.ratings[number] for one in answers if number in one.ratings]:
-            found[item.line, item.translation] = sum(own) / len(own)
-    return found
+        if values := [one.ratings[number] for one in answers if number in one.ratings]:
+            means[item.line, item.translation] = sum(values) / len(values)
+    return means
 
 
 def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
@@ -244,8 +244,8 @@ def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
     table = {name: np.full((len(answers), len(lines)), np.nan) for name in study.systems}
     for number, item in enumerate(study.items, start=1):
         for name in item.systems:
-            for row, own in enumerate(answers):
-                table[name][row, columns[item.line]] = own.ratings.get(number, np.nan)
+            for row, answer in enumerate(answers):
+                table[name][row, columns[item.line]] = answer.ratings.get(number, np.nan)
     whole = ~np.isnan(np.stack(list(table.values()))).any(axis=(0, 1))
     if not whole.any():
         raise InputError("--answers: no sentence has all its outputs rated by all annotators")

@@ -78,7 +78,7 @@ class Inputs:
         options = self.options
         paths = [getattr(options, flag) for flag in ONE_FILE if getattr(options, flag)]
         for named in (self.named_systems, self.named_logs, self.named_answers):
-            paths += [path for own in named.values() for path in own]
+            paths += [path for files in named.values() for path in files]
         for spec in options.sentence_scores:
             paths += spec.partition("=")[2].split(",")
         return [*paths, *self.named_answers]

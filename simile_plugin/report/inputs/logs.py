@@ -91,13 +91,13 @@ def _simple_numbers(line: str, subset: str) -> dict[str, float]:
 
 def _numbers(pairs: dict[str, Any]) -> dict[str, float]:
     """Keep what is a number; fairseq writes most numbers as strings."""
-    found = {}
+    numbers = {}
     for key, value in pairs.items():
         try:
-            found[key.strip()] = float(value)
+            numbers[key.strip()] = float(value)
         except (TypeError, ValueError, OverflowError):
             continue
-    return found
+    return numbers
 
 
 def _explain_nothing(lines: Sequence[str], path: str, flag: str, subset: str) -> str:

@@ -60,7 +60,7 @@ def score_candidates(
         srcs: a source for each list, where the learned reward reads them.
         progress: called with the number of lists just scored.
     """
-    outputs = list(zip_longest(*(found.hyps for found in lists), fillvalue=""))
+    outputs = list(zip_longest(*(candidates.hyps for candidates in lists), fillvalue=""))
     return scorer.outputs(outputs, references(lists, "--nbest-lists"), srcs, 0, progress)
 
 
@@ -81,10 +81,10 @@ def score_systems(
     for system in systems:
         seeds = slice(first, first + len(system.outputs))
         first = seeds.stop
-        own = _statistics(scores, seeds)
+        of_system = _statistics(scores, seeds)
         if chrf_counts is not None:
-            own["chrf"] = SentenceStatistics(chrf_counts[seeds], corpus_chrf)
-        metrics.append(own)
+            of_system["chrf"] = SentenceStatistics(chrf_counts[seeds], corpus_chrf)
+        metrics.append(of_system)
     return metrics
 
 

@@ -176,19 +176,19 @@ def read_sentence_scores(
     flag = "--sentence-scores"
     expected = "expected TITLE:NAME=FILE, a file for each file of --sys NAME"
     by_name = {system.name: system for system in systems}
-    found: dict[str, dict[str, list[list[float]]]] = {}
+    scores: dict[str, dict[str, list[list[float]]]] = {}
     for key, files in parse_named_files(flag, specs).items():
         title, _, name = (part.strip() for part in key.partition(":"))
         if not title or name not in by_name or len(files) != len(by_name[name].files):
             raise InputError(f"{flag}: got '{key}={','.join(files)}'; {expected}")
         sentences = len(by_name[name].outputs[0])
         seeds = [_read_numbers(path, f"{flag} {key}", sentences) for path in files]
-        found.setdefault(title, {})[name] = seeds
-    for title, scored in found.items():
+        scores.setdefault(title, {})[name] = seeds
+    for title, scored in scores.items():
         for name in by_name:
             if name not in scored:
                 raise InputError(f"{flag}: {title} has no scores of {name}; {expected}")
-    return found
+    return scores
 
 
 def _read_numbers(path: str, flag: str, sentences: int) -> list[float]:

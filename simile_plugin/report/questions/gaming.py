@@ -201,13 +201,13 @@ def faults(
     """Find the sentences of each of FAULTS, as far as the sources are known."""
     lines = range(len(hyps))
     chrf = corpus_chrf(chrf_statistics([output], refs)[0])
-    found = {"empty": [i for i in lines if not hyps[i] and ref_tokens[i]]}
+    places = {"empty": [i for i in lines if not hyps[i] and ref_tokens[i]]}
     if sources is not None:
-        found["copied"] = [i for i in lines if is_copied(hyps[i], sources[i], ref_tokens[i])]
-    found["wrong language"] = in_wrong_language(hyps, ref_tokens, sources)
-    found["loops"] = [i for i in lines if _loops(output[i]) and not _loops(refs[i])]
-    found["hallucinated"] = [i for i in lines if len(hyps[i]) >= LEAST_WORDS and chrf[i] <= limit]
-    return found
+        places["copied"] = [i for i in lines if is_copied(hyps[i], sources[i], ref_tokens[i])]
+    places["wrong language"] = in_wrong_language(hyps, ref_tokens, sources)
+    places["loops"] = [i for i in lines if _loops(output[i]) and not _loops(refs[i])]
+    places["hallucinated"] = [i for i in lines if len(hyps[i]) >= LEAST_WORDS and chrf[i] <= limit]
+    return places
 
 
 def _stranger(output: Sequence[str], refs: Sequence[str]) -> float:
@@ -225,9 +225,9 @@ def is_copied(hyp: Sequence[str], source: Sequence[str], ref: Sequence[str]) -> 
     one. A sentence with fewer words than that is untranslated when its words are the source's and
     not the reference's.
     """
-    own, theirs, wanted = (_words(tokens) for tokens in (hyp, source, ref))
+    said, theirs, wanted = (_words(tokens) for tokens in (hyp, source, ref))
     run = min(COPIED_RUN, len(theirs))
-    return bool(run and (_runs(own, run) & _runs(theirs, run)) - _runs(wanted, run))
+    return bool(run and (_runs(said, run) & _runs(theirs, run)) - _runs(wanted, run))
 
 
 def _words(tokens: Sequence[str]) -> list[str]:
@@ -242,9 +242,11 @@ def _runs(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
 
 def in_wrong_language(hyps: Sentences, refs: Sentences, sources: Sentences | None) -> list[int]:
     """Return the sentences whose words are rather the sources' than the references'."""
-    known, foreign = ({w.lower() for text in own for w in text} for own in (refs, sources or []))
+    known, foreign = (
+        {w.lower() for text in texts for w in text} for texts in (refs, sources or [])
+    )
     scripts = {_script(letter) for ref in refs for word in ref for letter in word}
-    found = []
+    strange_lines = []
     for i, hyp in enumerate(hyps):
         words = [word.lower() for word in _words(hyp)]
         there, here = (
@@ -254,8 +256,8 @@ def in_wrong_language(hyps: Sentences, refs: Sentences, sources: Sentences | Non
         letters = [letter for word in words for letter in word if letter.isalpha()]
         strange = sum(_script(letter) not in scripts for letter in letters)
         if (len(words) >= LEAST_WORDS and there > here) or 2 * strange > len(letters):
-            found.append(i)
-    return found
+            strange_lines.append(i)
+    return strange_lines
 
 
 def _script(letter: str) -> str:
@@ -364,8 +366,8 @@ def _passages(inputs: Inputs, signs: Sequence[Signs]) -> Passages:
             lines: list[tuple[str, Runs]] = [("reference", [(inputs.refs[line - 1], "")])]
             if inputs.sources is not None:
                 lines.insert(0, ("source", [(inputs.sources[line - 1], "")]))
-            own = [(name, [(outputs[name][line - 1], "")]) for name in names]
-            passage = Passage(f"line {line}", [*lines, *equal_once(own)])
+            of_systems = [(name, [(outputs[name][line - 1], "")]) for name in names]
+            passage = Passage(f"line {line}", [*lines, *equal_once(of_systems)])
             kinds.setdefault(kind, []).append(passage)
     return Passages(kinds)
 

@@ -232,7 +232,9 @@ def _score(
     scores = score_candidates(lists, scorer, srcs, progress)
     assert scores.chrf_stats is not None
     named = {name: getattr(scores, name) for name in ("bleu", "chrf", "simile", "learned")}
-    rewards = {name: own.double().numpy() for name, own in named.items() if own is not None}
+    rewards = {
+        name: values.double().numpy() for name, values in named.items() if values is not None
+    }
     counts = {"bleu": scores.bleu_stats.numpy(), "chrf": scores.chrf_stats.numpy()}
     sizes = np.array([len(candidates.hyps) for candidates in lists])
     return ScoredLists(np.arange(sizes.max()) < sizes[:, None], rewards, counts)

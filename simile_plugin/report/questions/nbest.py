@@ -54,13 +54,13 @@ def ask(inputs: Inputs) -> Answer:
     folder, refs = inputs.options.nbest_folder or "", inputs.refs
     if not os.path.isdir(folder):
         raise InputError(f"{FLAG}: {folder}: no such folder; expected one with {LAYOUT}")
-    found = [match for name in os.listdir(folder) if (match := FILE.fullmatch(name))]
-    found.sort(key=lambda match: (match["system"], int(match["seed"] or 0)))
-    sizes = {match["system"]: match for match in found if match["n"]}
+    matches = [match for name in os.listdir(folder) if (match := FILE.fullmatch(name))]
+    matches.sort(key=lambda match: (match["system"], int(match["seed"] or 0)))
+    sizes = {match["system"]: match for match in matches if match["n"]}
     if not sizes:
         raise InputError(f"{FLAG}: {folder} has no outputs; expected {LAYOUT}")
     named: dict[str, tuple[str, ...]] = {}
-    for match in found:
+    for match in matches:
         path = str(Path(folder, match[0]))
         named[match["system"]] = (*named.get(match["system"], ()), path)
     systems = read_systems(FLAG, named, refs, f"--ref {inputs.options.ref}", inputs.texts.lines)

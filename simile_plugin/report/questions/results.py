@@ -112,17 +112,17 @@ def _warnings(data: Comparison) -> list[str]:
 def titles(data: Comparison) -> dict[str, str]:
     """Return metric -> its title, which no system has: SIMILE score, where one is called SIMILE."""
     names = {system.name.casefold() for system in data.systems}
-    found = {metric: HEADINGS.get(metric, metric) for metric in data.systems[0].scores}
+    headings = {metric: HEADINGS.get(metric, metric) for metric in data.systems[0].scores}
     return {
         metric: f"{title} score" if title.casefold() in names else title
-        for metric, title in found.items()
+        for metric, title in headings.items()
     }
 
 
 def score_table(data: Comparison) -> Table:
     """Tabulate the seeds, a column a metric, the length ratio; a line a seed."""
     scores = [system.scores for system in data.systems]
-    best = {m: best_of([own[m].value for own in scores]) for m in titles(data)}
+    best = {m: best_of([row[m].value for row in scores]) for m in titles(data)}
     baselines = data.baselines if len(scores) > 1 else []
     groups = [_system_rows(system, baselines, best) for system in data.systems]
     return Table(["System", "Seeds", *titles(data).values(), "Length"], groups)
@@ -144,8 +144,8 @@ def _system_rows(
     name = f"{system.name} (baseline)" if system.name in baselines else system.name
     rows = [cells([name, len(seeds), *shown, f"{ratio.value:.3f}"])]
     for i in range(len(seeds) if len(seeds) > 1 else 0):
-        own = [f"{s.seeds[i]:.2f}{' ' * len(tails[m])}" for m, s in scores.items()]
-        rows.append(cells([f"seed {i + 1}", "", *own, f"{ratio.seeds[i]:.3f}"]))
+        of_seed = [f"{s.seeds[i]:.2f}{' ' * len(tails[m])}" for m, s in scores.items()]
+        rows.append(cells([f"seed {i + 1}", "", *of_seed, f"{ratio.seeds[i]:.3f}"]))
     return rows
 
 

@@ -70,15 +70,15 @@ class Where:
 def ask(inputs: Inputs) -> Answer:
     """Score every bucket of sentences, and count the sentences won."""
     metrics = score_systems(inputs.systems, inputs.refs, inputs.scores, chrf=False)
-    bleu = {name: own["bleu"] for name, own in zip(inputs.named_systems, metrics, strict=True)}
+    bleu = {name: row["bleu"] for name, row in zip(inputs.named_systems, metrics, strict=True)}
     base, test = inputs.baselines[0], inputs.rough_test
     tables = {
         way.key: _rows(way, bleu, base, test.resamples, test.seed)
         for way in inputs.sentence_buckets
     }
     lengths = {
-        name: own[LENGTH_RATIO].values
-        for name, own in zip(inputs.named_systems, metrics, strict=True)
+        name: row[LENGTH_RATIO].values
+        for name, row in zip(inputs.named_systems, metrics, strict=True)
     }
     data = Where(
         baseline=base,

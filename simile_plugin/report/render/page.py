@@ -75,12 +75,12 @@ def _blocks(answer: Answer) -> list[tuple[str, list[Part]]]:
 
 def _articles(passages: Passages) -> list[tuple[Passage, list[str]]]:
     """Return each passage once, with its kinds; those that only links lead to have none."""
-    found: dict[tuple[str, str], tuple[Passage, list[str]]] = {}
-    for kind, own in (*passages.kinds.items(), ("", passages.more)):
-        for passage in own:
+    articles: dict[tuple[str, str], tuple[Passage, list[str]]] = {}
+    for kind, group in (*passages.kinds.items(), ("", passages.more)):
+        for passage in group:
             key = passage.title, repr(passage.lines)
-            found.setdefault(key, (passage, []))[1].extend([kind] if kind else [])
-    return list(found.values())
+            articles.setdefault(key, (passage, []))[1].extend([kind] if kind else [])
+    return list(articles.values())
 
 
 def _sortable(cell: Cell) -> str | None:

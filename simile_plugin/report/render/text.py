@@ -42,9 +42,9 @@ def render_markdown(answer: Answer, picture: str | None = None) -> str:
 def render_passages(passages: Passages) -> str:
     """Render each kind under its title, a block a passage."""
     parts = []
-    for title, own in passages.kinds.items():
+    for title, group in passages.kinds.items():
         parts.append(f"{title}\n{'-' * len(title)}")
-        parts += [_block(passage) for passage in own] or ["none"]
+        parts += [_block(passage) for passage in group] or ["none"]
     return "\n\n".join(parts)
 
 
