@@ -1,4 +1,4 @@
-"""BLEU and chrF of all pairs are those of `score_lists`, to the bit."""
+"""BLEU and chrF of all pairs are those of `Scorer.lists`, to the bit."""
 
 import torch
 from hypothesis import given, settings
