@@ -23,16 +23,21 @@ def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], token
 
 
 def warn_of_text(
-    command: str, texts: Iterable[tuple[str, Sequence[str]]], refs: Sequence[str] = ()
+    command: str,
+    texts: Iterable[tuple[str, Sequence[str]]],
+    refs: Sequence[str] = (),
+    srcs: Sequence[str] = (),
 ) -> bool:
     """Say so where a text is not the plain one that scores are made for; texts have names.
+
+    refs, srcs: of the same lines, or none.
 
     Returns:
         Whether anything was said.
     """
-    from simile_plugin.reward import tokenised_warning
+    from simile_plugin.reward import warnings_of_text
 
-    doubts = [text for name, lines in texts if (text := tokenised_warning(name, lines, refs))]
+    doubts = [text for name, own in texts for text in warnings_of_text(name, own, refs, srcs)]
     for text in doubts:
         print(f"simile {command}: warning: {text}", file=sys.stderr)
     return bool(doubts)
@@ -40,7 +45,13 @@ def warn_of_text(
 
 def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
     """Say so where hypotheses, references or sources of judgements are not plain text."""
+    from simile_plugin.reward import tokenised_warning
+
     for file in files:
         texts = {"hypotheses": file.hyps, "references": file.refs, "sources": file.srcs}
         for name, lines in texts.items():
-            warn_of_text(command, [(f"--judgements {file.path}: the column of {name}", lines)])
+            column = f"--judgements {file.path}: the column of {name}"
+            # A reference comes once for each system, so that the file's order says nothing.
+            refs = file.refs if name == "hypotheses" else ()
+            if text := tokenised_warning(column, lines, refs):
+                print(f"simile {command}: warning: {text}", file=sys.stderr)

@@ -228,13 +228,14 @@ def _pseudo_references(options: Options, lists: Sequence[NbestList]) -> list[Nbe
 def _warn(options: Options, reward: Reward, lists: Sequence[NbestList]) -> None:
     """Say so where text or sources are not what the utility is made for."""
     firsts = [one.hyps[one.first] for one in lists if one.hyps]
+    srcs = [one.src or "" for one in lists if one.hyps and one.src is not None]
     if options.against == "references":
         refs = [one.ref or "" for one in lists]
         name = f"the references of {options.lists}"
-        warn_of_text("mbr", [(name, refs), (options.lists, firsts)], refs)
+        warn_of_text("mbr", [(name, refs), (options.lists, firsts)], refs, srcs)
         warn_of_whole_sentences("mbr", name, refs, options.tokenize)
     else:
-        warn_of_text("mbr", [(options.lists, firsts)])
+        warn_of_text("mbr", [(options.lists, firsts)], srcs=srcs)
         if "bleu" in reward.weights:
             warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
     lacking = sum(one.src is None for one in lists)

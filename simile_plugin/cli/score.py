@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     scores = several_references(of_each, outputs, references, options.tokenize)
     warn_of_whole_sentences("score", f"the lines of {first}", refs, options.tokenize)
     marked = warn_of_text("score", zip(options.ref, references, strict=True))
-    marked |= warn_of_text("score", zip(options.hyp, outputs, strict=True), refs)
+    marked |= warn_of_text("score", zip(options.hyp, outputs, strict=True), refs, srcs or ())
     if scores.unknown_share > UNKNOWN_LIMIT and not marked:  # marks are unknown to any encoder
         print(
             f"simile score: warning: {scores.unknown_share:.0%} of the tokens of the references "

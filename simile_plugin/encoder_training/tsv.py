@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import IO
 
-from simile_plugin.encoder import SPACE_MARK
 from simile_plugin.files import (
     InputError,
     Progress,
     check_standard_input,
     check_unpackable,
-    find_escape,
+    is_header,
     is_quoted,
+    mark_warning,
     text_chunks,
+    untranslated_warning,
 )
 
 LONGEST_LINE = 1 << 20  # bytes; a longer line is bad, and only so much of it is held in memory
@@ -33,7 +34,6 @@ CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,8})*$")  # of a language: en,
 # A label comes back: so many times on average, of so many lines at least, of so many words at most.
 COMES_BACK, ENOUGH_LINES, LABEL_WORDS = 4, 4, 3
 USUAL_WIDTH = 0.75  # of the lines have so many columns, where they all should
-PIECES = (SPACE_MARK, "@@ ")  # of sentencepiece and subword-nmt
 LOOKED_AT = 1000  # lines of a file, for warnings
 
 
@@ -143,7 +143,8 @@ class TsvInput:
     Args:
         paths: plain files, .gz, .zst, or "-" for standard input.
         columns: that hold sentences. With them, standard error tells of cells in quotes, which are
-            taken off, HTML escapes, and columns without sentences in a file's first lines.
+            taken off, and of headers, marks that are no text, equal sides, and columns without
+            sentences in a file's first lines.
 
     Attributes:
         total: bytes of all files; None with a pipe among them.
@@ -194,16 +195,11 @@ class TsvInput:
             told.append("its cells are in quotes, and are read without")
             block = replace(block, quoted=True)
         lines = [line for _, line in islice(block.lines(lambda *_: None), LOOKED_AT)]
-        escapes = list(filter(None, map(find_escape, lines)))
-        if 100 * len(escapes) > len(lines):
+        if not self.header and is_header(lines):
             told.append(
-                f"warning: has HTML escapes ({escapes[0]!r}), taken as they are; unescape it"
+                f"warning: line 1 has the names of columns ({lines[0][:40]!r}), and is taken for "
+                "sentences; leave it out (--header of filter-pairs or binarize-pairs)"
             )
-        for mark in PIECES:
-            if 100 * sum(mark in line for line in lines) > len(lines):
-                told.append(
-                    f"warning: has subword pieces ({mark.strip()!r}), taken as they are; join them"
-                )
         told += _column_doubts([line.split("\t") for line in lines], columns, block.first_line)
         told = [f"{block.name}: {text}" for text in told]
         for text in told:
@@ -240,8 +236,15 @@ def _column_doubts(rows: Sequence[list[str]], columns: Columns, first_line: int)
                 f"({example[:40]!r}), but is taken for sentences; name the columns of sentences "
                 "by --columns (of filter-pairs or binarize-pairs)"
             )
+        elif text := mark_warning(f"column {column + 1}", cells):
+            yield f"warning: {text}"
     if columns.is_cluster or not rows:
         return
+    first, second = columns.chosen or (0, 1)
+    sides = [(row[first], row[second]) for row in rows if len(row) > max(first, second)]
+    left, right = [side[0] for side in sides], [side[1] for side in sides]
+    if text := untranslated_warning(f"column {second + 1}", right, left, f"column {first + 1}"):
+        yield f"warning: {text}"
     width, count = widths.most_common(1)[0]
     if widest > width and count >= USUAL_WIDTH * len(rows):
         wider = [number for number, row in enumerate(rows, first_line) if len(row) > width]

@@ -11,6 +11,14 @@ from simile_plugin.files.atomic import (
     restore_folder,
 )
 from simile_plugin.files.columns import Row, finite_number, is_quoted, read_rows
+from simile_plugin.files.doubtful_files import (
+    FINAL,
+    against_references,
+    file_warning,
+    is_header,
+    untranslated_warning,
+    words_in_common,
+)
 from simile_plugin.files.errors import InputError, as_script
 from simile_plugin.files.flags import (
     FILE,
@@ -21,6 +29,7 @@ from simile_plugin.files.flags import (
     option,
     problem_of,
 )
+from simile_plugin.files.format_marks import common_beginning
 from simile_plugin.files.lazy import imported_later
 from simile_plugin.files.lines import (
     check_standard_input,
@@ -33,6 +42,7 @@ from simile_plugin.files.lines import (
     refuse_twice,
     split_lines,
 )
+from simile_plugin.files.mark_warnings import TOKENISED, mark_warning
 from simile_plugin.files.outputs import (
     check_outputs,
     refuse_overwriting_input,
@@ -43,11 +53,14 @@ from simile_plugin.files.progress import Progress
 
 __all__ = [
     "FILE",
+    "FINAL",
     "SEED",
+    "TOKENISED",
     "InputError",
     "Progress",
     "Range",
     "Row",
+    "against_references",
     "as_script",
     "atomic_folder",
     "atomic_write",
@@ -56,14 +69,18 @@ __all__ = [
     "check_replaceable",
     "check_standard_input",
     "check_unpackable",
+    "common_beginning",
+    "file_warning",
     "find_escape",
     "find_mojibake",
     "find_surrogate",
     "finite_number",
     "flag_name",
     "imported_later",
+    "is_header",
     "is_quoted",
     "locked_folder",
+    "mark_warning",
     "option",
     "problem_of",
     "read_bytes",
@@ -76,4 +93,6 @@ __all__ = [
     "restore_folder",
     "split_lines",
     "text_chunks",
+    "untranslated_warning",
+    "words_in_common",
 ]

@@ -21,6 +21,7 @@ BYTE_OF.pop("", None)  # five bytes that windows-1252 leaves undefined
 # after it.
 LATER = f"[{''.join(character for character, byte in BYTE_OF.items() if byte < 0xC0)}]"
 MOJIBAKE = re.compile(f"[\u00c2-\u00c5]{LATER}|\u00e2{LATER}{LATER}|(?:[\u00d0\u00d1]{LATER}){{2}}")
+OTHER_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\r"
 ESCAPE = re.compile(r"& ?(?:# ?[0-9]{1,7}|# ?[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30}) ?;")
 
 
@@ -87,8 +88,20 @@ def read_parallel(files: Sequence[tuple[str | os.PathLike[str], str]]) -> list[l
             raise InputError(
                 f"{first_flag} {first_path} has {len(contents[0])} lines but "
                 f"{flag} {path} has {len(lines)}; they must be parallel, one sentence a line"
+                f"{_split_elsewhere(first_path, contents[0]) or _split_elsewhere(path, lines)}"
             )
     return contents
+
+
+def _split_elsewhere(path: str | os.PathLike[str], lines: Sequence[str]) -> str:
+    """Return what may have cut lines of another file: marks at which str.splitlines ends a line."""
+    for number, line in enumerate(lines, 1):
+        if marks := [character for character in line if character in OTHER_ENDS]:
+            return (
+                f" ({path}:{number} has U+{ord(marks[0]):04X}, at which Python's splitlines ends a "
+                "line, too: read by open(FILE, newline='\\n'))"
+            )
+    return ""
 
 
 def check_standard_input(files: Iterable[tuple[str | os.PathLike[str] | None, str]]) -> None:

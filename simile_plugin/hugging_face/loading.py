@@ -16,10 +16,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedConfig
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import ADAPTER_CONFIG_NAME, CONFIG_NAME
 
-from simile_plugin.files import InputError, read_parallel
+from simile_plugin.files import InputError, file_warning, read_parallel
 from simile_plugin.hugging_face.models import special_tokens
 from simile_plugin.hugging_face.state import RiskState
 from simile_plugin.hugging_face.text import Pairs
+from simile_plugin.reward import warnings_of_text
 
 logger = logging.getLogger(__name__)
 
@@ -137,8 +138,12 @@ def read_pairs(
             f"{flag}: {files[0]} and {files[1]} have the same text; expected sources and their "
             "translations"
         )
-    sources = [prefix + source if source.strip() else source for source in sources]
     where = [f"{flag}: {path}" for path in files]
+    doubts = [file_warning(where[0], sources)]  # a tag or prefix in front of them is no mark
+    doubts += [text for side in targets for text in warnings_of_text(where[1], side, srcs=sources)]
+    for doubt in filter(None, doubts):
+        logger.warning(doubt)
+    sources = [prefix + source if source.strip() else source for source in sources]
     missing = [None] * len(sources)
     found = Pairs(tokenizer, sources, targets[0] if targets else missing, length, where)
     cut, seen = found.count_cut()

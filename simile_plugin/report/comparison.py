@@ -24,7 +24,7 @@ from simile_plugin.reward import (
     Scorer,
     is_unspaced,
     language_warning,
-    tokenised_warning,
+    warnings_of_text,
 )
 from simile_plugin.significance import Floats, Interval, SentenceStatistics
 
@@ -219,8 +219,7 @@ def _pairs(names: Sequence[str], baselines: Sequence[str]) -> list[tuple[int, in
 def _tokenised(systems: Sequence[System], references: References) -> list[str]:
     texts = [(references.name, references.lines)]
     texts += [pair for of in systems for pair in zip(of.files, of.outputs, strict=True)]
-    warnings = [tokenised_warning(name, lines, references.lines) for name, lines in texts]
-    return [warning for warning in warnings if warning]
+    return [text for name, own in texts for text in warnings_of_text(name, own, references.lines)]
 
 
 def _system_scores(

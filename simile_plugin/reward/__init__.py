@@ -62,6 +62,7 @@ from simile_plugin.reward.text_warnings import (
     FirstLook,
     is_unspaced,
     tokenised_warning,
+    warnings_of_text,
 )
 
 __all__ = [
@@ -102,4 +103,5 @@ __all__ = [
     "several_references",
     "signature",
     "tokenised_warning",
+    "warnings_of_text",
 ]

@@ -7,15 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from unicodedata import is_normalized
 
 from simile_plugin.encoder import (
-    SPACE_MARK,
     Preprocessing,
     RewardEncoder,
     split_parts,
     split_words,
 )
-from simile_plugin.files import find_escape, find_mojibake, is_quoted
+from simile_plugin.files import (
+    FINAL,
+    TOKENISED,
+    against_references,
+    common_beginning,
+    file_warning,
+    mark_warning,
+    untranslated_warning,
+    words_in_common,
+)
 from simile_plugin.reward.bleu import bleu_tokenizer
-from simile_plugin.reward.format_marks import common_beginning, format_mark
 from simile_plugin.reward.language_warnings import language_warning, source_warning
 from simile_plugin.reward.lists import ListScores
 
@@ -24,46 +31,15 @@ UNKNOWN_LIMIT = 0.05  # share of tokens that an encoder may well not know
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3
 SAMPLE = 1000  # sentences that are looked at, about
-# What sentencepiece, subword-nmt and Moses leave in text; a period as sacreBLEU looks for it.
-MARKS, PERIOD, COMMA, ENOUGH_LINES = (SPACE_MARK, "@@ ", " @-@ "), " .", " , ", 100
-TOKENISED = (
-    "{0} is tokenised or segmented text (it has {1!r}), but BLEU, chrF and SIM are of plain text: "
-    "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
-    "sacremoses -l en detokenize)"
-)
-ESCAPED = (
-    "{0} has HTML escapes ({1!r}), but BLEU, chrF and SIM are of plain text: unescape all files "
-    "(python3 -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))'; "
-    "sacremoses -l en detokenize does it to what Moses tokenised)"
-)
+# A period as sacreBLEU looks for it.
+PERIOD, COMMA, ENOUGH_LINES = " .", " , ", 100
 UNSEEN = (
     "{0} has characters that nobody sees ({1}), which BLEU and chrF count as all others: remove "
     "them from all files"
 )
-MISREAD = (
-    "{0} was read in another encoding than its own ({1!r} stands for {2!r}), so that its words are "
-    "others than the references': write all files anew as UTF-8 from what they were made of"
-)
-LOST = (
-    "{0} has {1} in the place of letters that a program could not read or write ({2!r}): write "
-    "it anew, as UTF-8, from what it was made of"
-)
 JOINED = (
     "{0} has next to no spaces, unlike the references, so that BLEU finds no word of theirs: was "
     "its segmentation undone twice?"
-)
-COLUMNS = (
-    "{0} has several columns, which are scored as text ({1!r}): give the sentences alone (cut -f "
-    "takes a column; of fairseq-generate's H- and D- lines the third)"
-)
-QUOTED = (
-    "{0} has lines in quotes, as pandas and spreadsheets write them, and the quotes are scored as "
-    "text: write plain lines"
-)
-MARKED = (
-    "{0} has lines with {1!r}, a mark of a tokenizer or file format ({2!r}), which BLEU, chrF and "
-    "SIM take for text: write plain sentences to all files (Hugging Face: batch_decode(..., "
-    "skip_special_tokens=True))"
 )
 CURLED = (
     "of {0} and the references only one has curly quotes (\u2019 \u201c \u201d) and the other "
@@ -86,12 +62,15 @@ BEGINNINGS = (
     "of {0} and the references only one has lines that nearly all begin with {1!r}: if it is no "
     "text but a prompt, label or list, remove it"
 )
+ENDS = (
+    "of {0} and the references only one has lines that end in marks (. ! ?), which BLEU and chrF "
+    "count as words and characters: write the same to all files"
+)
 APART = (
     "line {1} of {0} ({2!r}) is like line {3} of the references ({4!r}), not like line {1}, and so "
     "are {5} of {6} lines looked at: are the files sorted or shuffled, or is a line missing?"
 )
-# A letter between two others, and signs of other widths than theirs.
-LOST_LETTER, FULL_WIDTH = re.compile(r"[^\W\d_](\?+)[^\W\d_]"), re.compile("[\uff01-\uff5e]")
+FULL_WIDTH = re.compile("[\uff01-\uff5e]")
 SPACED = re.compile(r" [.,?!](?= |$)")
 # Lines looked at for those of another reference, the words of such a line, and the share of words
 # (Dice) that it has in common; there are several such lines, a fifth of all.
@@ -99,6 +78,7 @@ LOOKED_AT, LEAST_WORDS, ALIKE, FEWEST_APART = 50, 5, 0.6, 3
 MANY_LINES = 50  # of fewer, nearly all may begin alike by chance
 QUOTES = CURLY, STRAIGHT = "\u2018\u2019\u201c\u201d", "'\""
 FIRST_TEXT = "the text of the first references"
+FIRST_HYPS = "the first candidates of the model"
 GIVE_A_TOKENISER = "char, or zh for Chinese, ja-mecab for Japanese"
 
 
@@ -119,6 +99,7 @@ class FirstLook:
     ) -> None:
         self.tokenize, self.tell, self.encoder = tokenize, tell, encoder
         self.refs: list[str] = []
+        self.hyps: list[str] = []
         self.told: list[str] = []
         self.looked = self.ended = False
 
@@ -130,10 +111,12 @@ class FirstLook:
             self.looked = True
             self._tell(doubts([row[0] for row in hyps], scores, self.tokenize))
         self.refs += [row[0] for row in hyps if row[0]]
+        self.hyps += [row[1] for row in hyps if row[0]]
         if len(self.refs) >= ENOUGH_LINES:  # a batch has too few to know
             self.ended = True
             if not any(doubt.startswith(FIRST_TEXT) for doubt in self.told):
-                self._tell([tokenised_warning(FIRST_TEXT, self.refs)])
+                text = tokenised_warning(FIRST_TEXT, self.refs)
+                self._tell([text or tokenised_warning(FIRST_HYPS, self.hyps, self.refs)])
             if not any("does not know" in doubt for doubt in self.told):
                 self._tell([language_warning(FIRST_TEXT, self.encoder, self.refs)])
 
@@ -173,32 +156,35 @@ def doubts(refs: Sequence[str], scores: ListScores, tokenize: str) -> Iterator[s
         )
 
 
+def warnings_of_text(
+    name: str, lines: Sequence[str], refs: Sequence[str] = (), srcs: Sequence[str] = ()
+) -> list[str]:
+    """Return what to say of a whole file of sentences: of its lines first, then of their form.
+
+    refs, srcs: of the same lines, or none; references themselves have none.
+    """
+    if refs is lines or len(refs) != len(lines):
+        refs = ()
+    content = _apart(name, lines, refs) if refs else ""
+    if refs and not content and not is_unspaced(refs, "none"):
+        content = words_in_common(name, lines, refs)
+    if refs and not content:
+        content = against_references(name, lines, refs)
+    if not content and len(srcs) == len(lines):
+        content = untranslated_warning(name, lines, srcs)
+    form = tokenised_warning(name, lines, refs)
+    said = [file_warning(name, lines), content, form if form != content else ""]
+    return [text for text in said if text]
+
+
 def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ()) -> str:
     """Return what to say of a file that is tokenised, segmented, escaped or no plain text, or "".
 
     It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
     Text without spaces is told by its references.
     """
-    columns = [line for line in lines if "\t" in line.strip()]
-    if 100 * len(columns) > len(lines):
-        return COLUMNS.format(name, columns[0][:40])
-    if is_quoted("\n".join(lines)):
-        return QUOTED.format(name)
-    for mark in MARKS:
-        if 100 * sum(mark in line for line in lines) > len(lines):
-            return TOKENISED.format(name, mark.strip())
-    if mark := format_mark(lines):
-        example = next(line for line in lines if mark in line)
-        return MARKED.format(name, mark, example[:40])
-    escapes = list(filter(None, map(find_escape, lines)))
-    if 100 * len(escapes) > len(lines):
-        return ESCAPED.format(name, escapes[0])
-    misread = list(filter(any, map(find_mojibake, lines)))
-    if 100 * len(misread) > len(lines):
-        return MISREAD.format(name, *misread[0])
-    lost = list(filter(None, map(_lost_letter, lines)))
-    if 100 * len(lost) > len(lines):
-        return LOST.format(name, *lost[0])
+    if text := mark_warning(name, lines):
+        return text
     unseen = list(filter(None, map(Preprocessing.find_invisible, lines)))
     if 100 * len(unseen) > len(lines):
         return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
@@ -216,8 +202,6 @@ def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> 
         return JOINED.format(name)
     if _decomposed(lines) != _decomposed(refs):
         return ACCENTS.format(name)
-    if {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
-        return CURLED.format(name)
     cases = {_case(lines), _case(refs)}
     if len(cases) == 2 and "" not in cases:
         return CASES.format(name, min(cases))  # "all in ..." comes before "as it is read"
@@ -227,8 +211,12 @@ def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> 
         beginning = common_beginning(some) if len(some) >= MANY_LINES else ""
         if beginning and 2 * sum(line.startswith(beginning) for line in others) < len(others):
             return BEGINNINGS.format(name, beginning)
+    if _differ(lines, refs, lambda line: FINAL.search(line) is not None):
+        return ENDS.format(name)
     if _share(lines, SPACED.search) > 0.5 > 10 * _share(refs, SPACED.search):
         return TOKENISED.format(name, " ?")
+    if {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
+        return CURLED.format(name)
     return _apart(name, lines, refs)
 
 
@@ -251,14 +239,6 @@ def _case(lines: Sequence[str]) -> str:
     if upper > 0.9 and lower < 0.01:
         return "all in upper case"
     return "as it is read" if min(upper, lower) > 0.5 else ""
-
-
-def _lost_letter(line: str) -> tuple[str, str] | None:
-    """Return the sign that stands for a letter that was lost, and its line."""
-    if "\ufffd" in line:
-        return "U+FFFD", line[:40]
-    lost = LOST_LETTER.search(line) if "?" in line and "//" not in line else None
-    return (lost[1], line[:40]) if lost else None
 
 
 def _apart(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:

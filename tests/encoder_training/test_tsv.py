@@ -171,7 +171,6 @@ def test_what_the_first_lines_show(tmp_path: Path, capsys: pytest.CaptureFixture
     told = capsys.readouterr().err.replace(f"{tmp_path}/", "").splitlines()
     assert told[0] == "quoted.tsv: its cells are in quotes, and are read without"
     assert [line.split(" (")[0] for line in told[1:]] == [
-        "ids.tsv: warning: has HTML escapes",
         "ids.tsv: warning: column 1 has numbers or names, codes or labels",
         "ids.tsv: warning: column 2 has numbers or names, codes or labels",
         "names.tsv: warning: column 1 has numbers or names, codes or labels",
@@ -209,4 +208,34 @@ def test_a_tab_within_a_sentence_and_pieces_are_told(
     assert len(told) == 2
     assert "tabs: warning: 1 of the first 9 lines have more columns than the 2" in told[0]
     assert "(line 5 first)" in told[0]
-    assert "pieces: warning: has subword pieces ('\u2581')" in told[1]
+    assert "pieces: warning: column 1 is tokenised or segmented text (it has '\u2581')" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "warning"),
+    [
+        (
+            [f"it rains {n} times\train {n} times, that&#39;s all" for n in range(9)],
+            "column 2 has HTML escapes",
+        ),
+        ([f"eng_Latn it rains {n}\train {n} times" for n in range(9)], "lines with 'eng_'"),
+        ([f'it rains {n} times\t["rain {n} times"]' for n in range(9)], "a mark of a tokenizer"),
+        (
+            [
+                "sentence1\tsentence2",
+                *(f"it rains {n} times\tthere is rain {n} times" for n in range(9)),
+            ],
+            "line 1 has the names of columns ('sentence1\\tsentence2')",
+        ),
+        ([f"it rains {n} times\tit rains {n} times" for n in range(9)], "are those of column 1"),
+        # as ParaNMT is: lower case, spaces before marks
+        ([f"it rains {n} times .\tthere is rain , {n} times ." for n in range(200)], ""),
+    ],
+)
+def test_text_that_is_no_plain_sentence_is_told(
+    rows: list[str], warning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs").write_text("\n".join([*rows, ""]), "utf-8")
+    list(TsvInput([str(tmp_path / "pairs")], columns=Columns()).blocks())
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/pairs: warning: " in told and warning in told if warning else told == ""

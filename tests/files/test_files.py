@@ -153,6 +153,17 @@ def test_parallel_files_must_be_of_one_length(tmp_path: Path) -> None:
         read_parallel(pair)
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0c", "\r"])
+def test_a_mark_at_which_python_ends_lines_is_named(mark: str, tmp_path: Path) -> None:
+    text = f"a\nb{mark}c\nd\n"
+    (tmp_path / "ref").write_text(text, encoding="utf-8", newline="")
+    (tmp_path / "hyp").write_text("\n".join(text.splitlines()), encoding="utf-8")
+    pair = [(tmp_path / "ref", "--ref"), (tmp_path / "hyp", "-i")]
+    told = rf"has 3 lines but -i .*hyp has 4; .*ref:2 has U\+{ord(mark):04X}, at which Python's"
+    with pytest.raises(ValueError, match=told):
+        read_parallel(pair)
+
+
 def test_only_one_file_can_be_standard_input() -> None:
     with pytest.raises(ValueError, match="^--ref and -i: only one of them can be -"):
         read_parallel([("-", "--ref"), ("-", "-i")])

@@ -113,9 +113,8 @@ def test_sentence_scores_are_a_metric(files: Path, capsys: pytest.CaptureFixture
     assert "--sentence-scores: got chrF, which is computed; name" in capsys.readouterr().err
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[2].split() == [
-        *("System", "Seeds", "BLEU", "score", "chrF", "exact", "Length"),
-    ]
+    header = next(line for line in text.splitlines() if line.startswith("System"))
+    assert header.split() == ["System", "Seeds", "BLEU", "score", "chrF", "exact", "Length"]
 
 
 def test_a_log_of_a_killed_run_may_end_within_a_letter(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from simile_plugin.files.format_marks import format_mark
 from simile_plugin.reward import tokenised_warning
-from simile_plugin.reward.format_marks import format_mark
 
 SENTENCES = [
     "The ferry leaves at noon.",

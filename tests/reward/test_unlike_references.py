@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from simile_plugin.files.format_marks import common_beginning, format_mark
 from simile_plugin.reward import tokenised_warning
-from simile_plugin.reward.format_marks import common_beginning, format_mark
 
 NOUNS = "ferry heron lamp tram baker choir rope kettle mayor goat".split()
 VERBS = "waits sinks shines sings moves turns falls rests".split()
@@ -28,7 +28,7 @@ def test_a_right_output_is_not_told():
     assert said(HYPS) == said(REFS) == ""
     empty = ["" if number % 3 else hyp for number, hyp in enumerate(HYPS)]
     assert said(empty) == ""
-    assert said([hyp.split()[0] for hyp in HYPS]) == ""  # a model that says next to nothing
+    assert said([hyp.split()[0] + "." for hyp in HYPS]) == ""  # a model that says next to nothing
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_nearly_all_lines_begin_with():
 def test_letters_that_became_question_marks_are_told():
     lines = [line.replace("tt", "t?t") for line in HYPS]
     assert "has ? in the place of letters" in said(lines)
-    assert said([f"{line} See https://a.org/b?c now" for line in HYPS]) == ""
+    assert said([f"{line} See https://a.org/b?c now." for line in HYPS]) == ""
 
 
 def sentences(verb):

@@ -51,6 +51,7 @@ from simile_plugin.files import (
     atomic_write,
     check_outputs,
     check_standard_input,
+    mark_warning,
     read_parallel,
 )
 from simile_plugin.significance import without_nan
@@ -123,6 +124,9 @@ def search(
 ) -> tuple[str, Neighbours, Neighbours]:
     """The encoder's fingerprint; nearest neighbours of the distinct sentences, both ways."""
     encoder = load_encoder(options.encoder, usable_device(options.device))
+    for name, lines in (("source", source), ("target", target)):
+        if text := mark_warning(f"--{name} {getattr(options, name)}", lines):
+            print(f"warning: {text}", file=sys.stderr)
     with Progress(len(source) + len(target), " sentences") as bar:
         x = embed_all(encoder.embed_sources, source, bar.update)
         y = embed_all(encoder.embed_text, target, bar.update)

@@ -202,14 +202,15 @@ class Inputs:
     def doubtful_lists(self) -> str:
         """Return a warning of n-best lists that are no plain text, or ""."""
         from simile_plugin.nbest import cost_warning
-        from simile_plugin.reward import tokenised_warning
+        from simile_plugin.reward import warnings_of_text
 
         if doubt := cost_warning(self.nbest_lists):
             return f"{self.options.nbest_lists}: {doubt}"
         path, refs = f"{self.options.nbest_lists}", [one.ref or "" for one in self.nbest_lists]
         firsts = [one.hyps[one.first] for one in self.nbest_lists]
-        doubt = tokenised_warning(path, firsts, refs)
-        return doubt or tokenised_warning(f"the references of {path}", refs)
+        doubts = warnings_of_text(path, firsts, refs)
+        doubts += warnings_of_text(f"the references of {path}", refs)
+        return doubts[0] if doubts else ""
 
     @cached_property
     def runs(self) -> Runs:

@@ -79,6 +79,7 @@ def answer_results(data: Comparison) -> Answer:
     )
 
 
+MOST_WARNINGS = 3  # of text, the first of them
 FEW_SENTENCES = 30  # below them p < 0.002 comes two to four times as often as it should
 
 
@@ -87,7 +88,7 @@ def _warnings(data: Comparison) -> list[str]:
 
     warnings = []
     if data.tokenised:  # mostly all files are, or one is that should not be
-        warnings.append(data.tokenised[0])
+        warnings += data.tokenised[:MOST_WARNINGS]
     elif data.unknown_share > UNKNOWN_LIMIT:
         warnings.append(
             f"the encoder does not know {data.unknown_share:.0%} of the references' pieces, which "
