@@ -5,6 +5,7 @@ has a space in its name and is relative.
 """
 
 import gzip
+import itertools
 import os
 import re
 import shutil
@@ -252,11 +253,57 @@ def test_low_resource(tmp_path: Path) -> None:
     for line in notes:  # dev chooses no --lenpen for what was trained on it
         assert "recipes/lenpen.py|" not in line or "|--valid|my work/out/mle.valid.log|" in line
     (tmp_path / "bitext/dev.en").unlink()
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"bitext/{split}.fr").write_text("a\n")
-    refused = recipe.refused("fr", "de", "bitext")
-    assert "TEACHER: default reads English; expected an encoder of 'fr'" in refused
     assert "DATA: neither bitext/dev.en nor bitext/dev.en.gz is there" in recipe.refused(*pair)
+
+
+def test_low_resource_without_english(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, "lowresource/run.sh")
+    (tmp_path / "bitext").mkdir()
+    for split, language in itertools.product(("train", "dev", "test"), ("fr", "de", "en")):
+        (tmp_path / f"bitext/{split}.{language}").write_text(f"{language} {split}\n")
+
+    def made(*pair: str, **settings: str) -> list[str]:
+        """Commands that make encoders."""
+        notes = recipe.run(*pair, "bitext", REWARDS="", **settings)
+        return [line for line in notes if "|--output|" in line]
+
+    of_pairs = (
+        "--source|my work/raw/train.fr|--target|my work/raw/train.de|--output|my work/encoder"
+    )
+    teacher, encoder = made("fr", "de")  # no bitext with English
+    assert teacher == (
+        f"simile|train-encoder|@{recipe.root}/recipes/encoder/best.flags|my work/pairs.tsv|--steps|"
+        "1500|--vocab-size|8000|--output|my work/teacher|--overwrite|"
+    )
+    assert (tmp_path / "my work/pairs.tsv").read_text() == "fr train\tde train\n"
+    assert encoder == f"simile|distil-encoder|my work/teacher|{of_pairs}|--overwrite|"
+    assert made("fr", "de") == []
+    recipe.data("mafand/en-fr/train.en.gz")
+    recipe.data("mafand/en-fr/train.fr.gz")
+    by_english = "simile|distil-encoder|default|--source|{}|--target|{}|--output|my work/teacher"
+    data = tmp_path / "data/mafand/en-fr"
+    teacher, encoder = made("fr", "de")
+    assert teacher.startswith(by_english.format(data / "train.en.gz", data / "train.fr.gz"))
+    assert encoder == f"simile|distil-encoder|my work/teacher|{of_pairs}|--overwrite|"
+    assert made("fr", "de", PIVOT="")[0].startswith("simile|train-encoder|")
+    for language in ("en", "fr"):
+        (tmp_path / f"bitext/pivot.{language}").write_text("a\n")
+    assert made("fr", "de")[0].startswith(by_english.format("bitext/pivot.en", "bitext/pivot.fr"))
+    more = made("fr", "de", PIVOT="bitext/train.en bitext/train.fr bitext/dev.en bitext/dev.fr")
+    two = by_english.format("bitext/train.en|bitext/dev.en", "bitext/train.fr|bitext/dev.fr")
+    assert more[0].startswith(two)
+    (alone,) = made("fr", "de", TEACHER="mine")
+    assert alone.startswith("simile|distil-encoder|mine|")
+    into_english = made("de", "en")  # the bitext itself has English
+    assert into_english[0].startswith(by_english.format("bitext/train.en", "bitext/train.de"))
+    for settings, message in (
+        ({"TEACHER": "default"}, "TEACHER: default reads English; expected an encoder of 'fr', or"),
+        ({"PIVOT": "bitext/train.en"}, "PIVOT: got 1 files, expected pairs of them: English, then"),
+        ({"PIVOT": "no.en no.fr"}, "PIVOT: no.en is not there"),
+        ({"PIVOT": "bitext/train.en notes"}, "PIVOT: bitext/train.en has 1 lines but notes has"),
+        ({"PIVOT": "a b", "TEACHER": "mine"}, "PIVOT: TEACHER (mine) needs none; expected one of"),
+    ):
+        assert message in recipe.refused("fr", "de", "bitext", **settings)
 
 
 def test_mbr(tmp_path: Path) -> None:

@@ -4,13 +4,16 @@
 #
 #   recipes/lowresource/run.sh SRC TGT [DATA]
 #
-#   SRC TGT   languages, say en hau; TEACHER is an encoder of SRC
+#   SRC TGT   languages, say en hau; of two others than English an encoder of SRC is made first (TEACHER)
 #   DATA      folder with {train,dev,test}.{SRC,TGT}, plain or .gz; default: SIMILE_DATA/mafand/SRC-TGT
 #
 # Settings (environment variables, with their defaults):
 #   WORK          work/lowresource.SRC-TGT in the repository: everything that is made
-#   TEACHER       default   a reward encoder of SRC; the one that comes with the package reads English. For
-#                 others: simile distil-encoder default --source EN --target SRC --output TEACHER
+#   TEACHER       a reward encoder of SRC; default: of English that of the package. Of another language it is
+#                 made, from PIVOT where there is one, else from the bitext itself, whose two sides are then
+#                 each other's paraphrases
+#   PIVOT         bitext of English and SRC: pairs of files, the English first; default: DATA/pivot.{en,SRC},
+#                 else train of SIMILE_DATA/mafand/en-SRC, of TGT English train of DATA; none: PIVOT=
 #   MORE          bitext of SRC and other languages, which helps to train the table: pairs of files, the
 #                 source first; default: train of all other SIMILE_DATA/mafand/SRC-*; none: MORE=
 #   JUDGEMENTS    judged translations; default: SIMILE_DATA/judgements/afrimte.SRC-TGT.tsv, if it is there
@@ -50,7 +53,6 @@ SRC=$1 TGT=$2
     die "DATA: not given, and SIMILE_DATA not set; expected a folder with {train,dev,test}.{$SRC,$TGT}"
 DATA=${3:-${SIMILE_DATA:-}/mafand/$SRC-$TGT}
 WORK=${WORK:-$ROOT/work/lowresource.$SRC-$TGT}
-TEACHER=${TEACHER:-default}
 JUDGEMENTS=${JUDGEMENTS:-${SIMILE_DATA:-}/judgements/afrimte.$SRC-$TGT.tsv}
 PIECES=${PIECES:-4000}
 MLE_EPOCHS=${MLE_EPOCHS:-30}
@@ -96,8 +98,35 @@ done
 [ -z "$beside" ] || [ ${#others[@]} -gt 0 ] ||
     die "MONOLINGUAL: none given and no MORE; expected files of sources, or REWARDS without them"
 
-[[ $SRC = en* || $TEACHER != default ]] ||
-    die "TEACHER: default reads English; expected an encoder of '$SRC' (see --help)"
+is_english() { # LANGUAGE: en, eng, en_XX, eng_Latn
+    [[ $1 =~ ^eng?([_-].*)?$ ]]
+}
+
+# find_pivot: set pivot to files of English and SRC, if there are any.
+find_pivot() {
+    local prefix
+    for prefix in "$DATA/pivot" "${SIMILE_DATA:-}/mafand/en-$SRC/train"; do
+        if [ -e "$prefix.$SRC" ] || [ -e "$prefix.$SRC.gz" ]; then
+            pivot=("$(side PIVOT "$prefix" en)" "$(side PIVOT "$prefix" "$SRC")")
+            return
+        fi
+    done
+    if is_english "$TGT"; then pivot=("${files[1]}" "${files[0]}"); fi
+}
+
+read -ra pivot <<<"${PIVOT:-}"
+if is_english "$SRC"; then TEACHER=${TEACHER:-default}; fi
+if [ -n "${TEACHER:-}" ]; then
+    [ "$TEACHER" != default ] || is_english "$SRC" ||
+        die "TEACHER: default reads English; expected an encoder of '$SRC', or nothing: it is made then"
+    [ ${#pivot[@]} = 0 ] || die "PIVOT: TEACHER ($TEACHER) needs none; expected one of the two"
+elif [ -z "${PIVOT+given}" ]; then
+    find_pivot
+fi
+[ $((${#pivot[@]} % 2)) = 0 ] ||
+    die "PIVOT: got ${#pivot[@]} files, expected pairs of them: English, then $SRC"
+for file in "${pivot[@]}"; do [ -e "$file" ] || die "PIVOT: $file is not there"; done
+paste_sides PIVOT "${pivot[@]}" >/dev/null
 
 setup_venv
 # shellcheck source=recipes/training.sh
@@ -118,13 +147,30 @@ get_data() { # SRC TGT FILES: train, dev and test, the source of each first
     done
 }
 
-make_encoder() { # TEACHER MORE...
-    local teacher=$1 left=() right=() more=()
-    shift
+in_turns() { # FILES...: left and right, of each pair of them
+    left=() right=()
     while [ $# -gt 1 ]; do
         left+=("$1") right+=("$2")
         shift 2
     done
+}
+
+teacher_by_english() { # FILES...: of English and SRC
+    local left right
+    in_turns "$@"
+    simile distil-encoder default --source "${left[@]}" --target "${right[@]}" \
+        --output "$WORK/teacher" --overwrite
+}
+
+teacher_by_pairs() { # SRC TGT: of both languages at once, as recipes/encoder/bitext.sh makes it
+    paste_sides DATA "$WORK/raw/train.$1" "$WORK/raw/train.$2" >"$WORK/pairs.tsv"
+    simile train-encoder "@$ROOT/recipes/encoder/best.flags" "$WORK/pairs.tsv" --steps 1500 \
+        --vocab-size 8000 --output "$WORK/teacher" --overwrite
+}
+
+make_encoder() { # TEACHER MORE...
+    local teacher=$1 left right more=()
+    in_turns "${@:2}"
     [ ${#left[@]} = 0 ] || more=(--more-source "${left[@]}" --more-target "${right[@]}" --vocab-size 16000)
     simile distil-encoder "$teacher" --source "$WORK/raw/train.$SRC" --target "$WORK/raw/train.$TGT" \
         "${more[@]}" --output "$ENCODER" --overwrite
@@ -242,8 +288,18 @@ report() {
 
 say "$SRC-$TGT in $WORK"
 once data get_data "$SRC" "$TGT" "${files[@]}"
+if [ -z "${TEACHER:-}" ]; then
+    TEACHER=$WORK/teacher
+    if [ ${#pivot[@]} -gt 0 ]; then
+        say "An encoder of $SRC, taught by that of English (PIVOT: ${pivot[*]})"
+        AFTER=data once teacher teacher_by_english "${pivot[@]}"
+    else
+        say "No bitext of English and $SRC (PIVOT): an encoder of $SRC from the bitext, as paraphrases"
+        AFTER=data once teacher teacher_by_pairs "$SRC" "$TGT"
+    fi
+fi
 say "The encoder of both languages (about a minute)"
-AFTER=data once encoder make_encoder "$TEACHER" "${more_files[@]}"
+AFTER="data teacher" once encoder make_encoder "$TEACHER" "${more_files[@]}"
 say "What it is worth, as reward, beside the next steps: $WORK/reward.txt"
 AFTER=encoder in_background once judged judge_encoder "$JUDGEMENTS" "${OTHER:-}"
 own="Your own model, --encoder $ENCODER: simile mbr --utility $MIX, or simile finetune --reward $MIX"

@@ -19,6 +19,7 @@ NOT_RUN = {
     "recipes/test.sh": "is what runs this",
     "recipes/quickstart/run.sh": "6 minutes; tests/system/test_toy_run.py runs it small",
     "recipes/encoder/bitext.sh": "minutes; tests/system/test_bitext_recipe.py runs it small",
+    "REWARDS= recipes/lowresource/run.sh": "minutes; tests/system/test_bitext_recipe.py",
     "snakemake ": "hours; tests/system/test_grids.py plans each workflow",
     "SIMILE_DATA=... recipes/evidence/step.sh": "hours; tests/system/test_evidence_recipe.py",
     "PYTHONPATH=recipes/reward simile finetune": COMET,

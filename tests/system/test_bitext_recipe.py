@@ -1,4 +1,4 @@
-"""recipes/encoder/bitext.sh: from a generated bitext to an encoder of either language."""
+"""recipes/encoder/bitext.sh and recipes/lowresource: from a generated bitext to an encoder."""
 
 import random
 import re
@@ -55,3 +55,22 @@ def test_an_encoder_from_bitext_alone(tmp_path: Path) -> None:
     missing = run("xx", "zz", str(train))
     assert missing.returncode == 1
     assert f"bitext.sh: error: TEST: neither {test}.zz nor" in missing.stderr
+
+
+def test_an_encoder_of_a_pair_without_english(tmp_path: Path) -> None:
+    bitext, work = tmp_path / "bitext", tmp_path / "work"
+    bitext.mkdir()
+    for seed, (split, lines) in enumerate((("train", 400), ("dev", 50), ("test", 50))):
+        write_bitext(bitext / split, lines, seed)
+    variables = {**this_environment(tmp_path), "WORK": str(work), "REWARDS": ""}
+    variables.pop("SIMILE_DATA", None)
+    done = subprocess.run(
+        ["bash", ROOT / "recipes/lowresource/run.sh", "xx", "yy", str(bitext)],
+        env=variables, cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "No bitext of English and xx (PIVOT): an encoder of xx from the bitext" in done.stdout
+    found = re.search(r"^mean +([\d.]+)$", done.stdout, re.M)
+    assert found and float(found[1]) > 50, done.stdout  # of 50 sentences; by chance 2 %
+    teacher, encoder = (load_encoder(str(work / name)) for name in ("teacher", "encoder"))
+    assert encoder.training_facts["teacher"] == teacher.fingerprint and encoder.config["source"]
