@@ -165,16 +165,15 @@ def warnings_of_text(
     """
     if refs is lines or len(refs) != len(lines):
         refs = ()
-    content = _apart(name, lines, refs) if refs else ""
+    apart = content = _apart(name, lines, refs) if refs else ""
     if refs and not content and not is_unspaced(refs, "none"):
         content = words_in_common(name, lines, refs)
     if refs and not content:
         content = against_references(name, lines, refs)
     if not content and len(srcs) == len(lines):
         content = untranslated_warning(name, lines, srcs)
-    form = tokenised_warning(name, lines, refs)
-    said = [file_warning(name, lines), content, form if form != content else ""]
-    return [text for text in said if text]
+    form = _form_warning(name, lines, refs) or ("" if apart else _spaced_warning(name, lines))
+    return [text for text in (file_warning(name, lines), content, form) if text]
 
 
 def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ()) -> str:
@@ -183,17 +182,28 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
     It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
     Text without spaces is told by its references.
     """
+    if refs is lines:
+        refs = ()
+    return (
+        _form_warning(name, lines, refs)
+        or (_apart(name, lines, refs) if refs else "")
+        or _spaced_warning(name, lines)
+    )
+
+
+def _form_warning(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:
+    """Return what to say of marks that are no text, or of a form other than that of refs, or ""."""
     if text := mark_warning(name, lines):
         return text
     unseen = list(filter(None, map(Preprocessing.find_invisible, lines)))
     if 100 * len(unseen) > len(lines):
         return UNSEEN.format(name, f"U+{ord(unseen[0][0]):04X}")
-    if refs and refs is not lines and (text := _unlike_references(name, lines, refs)):
-        return text
+    return _unlike_references(name, lines, refs) if refs else ""
+
+
+def _spaced_warning(name: str, lines: Sequence[str]) -> str:
     spaced = sum(line.endswith(PERIOD) or COMMA in line for line in lines)
-    if 2 * spaced > len(lines) >= ENOUGH_LINES:
-        return TOKENISED.format(name, PERIOD)
-    return ""
+    return TOKENISED.format(name, PERIOD) if 2 * spaced > len(lines) >= ENOUGH_LINES else ""
 
 
 def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:
@@ -217,7 +227,7 @@ def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> 
         return TOKENISED.format(name, " ?")
     if {_quotes(lines), _quotes(refs)} == {CURLY, STRAIGHT}:
         return CURLED.format(name)
-    return _apart(name, lines, refs)
+    return ""
 
 
 def _share(lines: Sequence[str], has: Callable[[str], object]) -> float:
