@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from simile_plugin.encoder.kinds import Kind, find_kind, register_kind
 from simile_plugin.encoder.languages import language_classifier
 from simile_plugin.encoder.piece_model import SPACE_MARK
-from simile_plugin.encoder.segmenter import Preprocessing, Segmenter
+from simile_plugin.encoder.segmenter import Preprocessing, Segmenter, Tokenizer
 from simile_plugin.encoder.tokens import (
-    Tokenizer,
     count_vocabulary,
     file_names,
     load_tokenizer,

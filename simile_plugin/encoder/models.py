@@ -15,8 +15,9 @@ from torch import Tensor
 
 from simile_plugin.encoder.averages import Composer, make_composer
 from simile_plugin.encoder.devices import to_device
+from simile_plugin.encoder.segmenter import Tokenizer
 from simile_plugin.encoder.source_side import SourceSide, learn_source_side
-from simile_plugin.encoder.tokens import Tokenizer, types_of
+from simile_plugin.encoder.tokens import types_of
 from simile_plugin.encoder.word_cache import Ints, flat_rows
 from simile_plugin.files import InputError
 
@@ -246,7 +247,8 @@ class Encoder(RewardEncoder):
     def _embed_flat(self, ids: Ints, offsets: Ints) -> Tensor:
         if not len(offsets):
             return torch.zeros(0, self.dim, device=self.weight.device)
-        return self(torch.from_numpy(ids), torch.from_numpy(offsets))
+        vectors: Tensor = self(torch.from_numpy(ids), torch.from_numpy(offsets))
+        return vectors
 
     @property
     def fingerprint(self) -> str:

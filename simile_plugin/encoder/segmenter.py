@@ -173,7 +173,8 @@ class Tokenizer:
 
     def known(self, ids: Ints) -> NDArray[np.bool_]:
         """Return a mask (P,) of the ids that are no unknown token."""
-        return ids != self.unk_id
+        mask: NDArray[np.bool_] = ids != self.unk_id
+        return mask
 
     def lengths(self, ids: Ints, offsets: Ints) -> Ints:
         """Return lengths (U,) in the length penalty of sentences as encode_flat gives them."""

@@ -254,7 +254,8 @@ def _ranges(starts: Ints, counts: Ints) -> Ints:
     """Return starts[0], starts[0] + 1, ... (counts[0] of them), starts[1], ..."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    places: Ints = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return places
 
 
 def _vocabulary_json(name: str, types: list[str]) -> bytes:

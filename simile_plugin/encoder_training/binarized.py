@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from simile_plugin import __version__
 from simile_plugin.encoder import Preprocessing, Segmenter, Tokenizer, file_names, load_tokenizer
-from simile_plugin.encoder_training.options import COUNT, ColumnFiles, TextOptions, data, text
+from simile_plugin.encoder_training.config import COUNT
+from simile_plugin.encoder_training.options import ColumnFiles, TextOptions, data, text
 from simile_plugin.encoder_training.pairs import (
     NO_PIECE,
     BadLines,

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.encoder import Preprocessing, language_classifier, split_words
-from simile_plugin.encoder_training.options import COUNT, ColumnFiles, data
+from simile_plugin.encoder_training.config import COUNT
+from simile_plugin.encoder_training.options import ColumnFiles, data
 from simile_plugin.encoder_training.pairs import BadLines, sentence_hash
 from simile_plugin.encoder_training.tsv import Block, PairsProgress, TsvInput
 from simile_plugin.encoder_training.workers import choose_workers, ordered_map

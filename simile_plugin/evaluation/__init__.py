@@ -12,7 +12,6 @@ from simile_plugin.evaluation.neural_metrics import load_comet, load_neural_metr
 from simile_plugin.evaluation.probe import (
     Change,
     Probed,
-    Scores,
     Texts,
     meteor_lists,
     probe_reward,
@@ -33,6 +32,7 @@ from simile_plugin.evaluation.sts_quality import (
     check_sts,
     evaluate_sts_metrics,
 )
+from simile_plugin.evaluation.text_search import Scores
 
 __all__ = [
     "METEOR_SIGNATURE",

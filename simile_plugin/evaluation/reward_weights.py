@@ -177,7 +177,8 @@ def fit_weights(parts: Sequence[Part], chosen: Sequence[NDArray[np.bool_]] | Non
 
 def _standardised(values: Floats) -> Floats:
     spread = values.std()
-    return (values - values.mean()) / (spread if spread > 0 else 1)
+    standardised: Floats = (values - values.mean()) / (spread if spread > 0 else 1)
+    return standardised
 
 
 def _deviation(features: Floats, share: Floats) -> Floats:

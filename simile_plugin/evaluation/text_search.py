@@ -130,4 +130,5 @@ def _neighbours(words: list[str], candidates: Sequence[str], step: int) -> list[
 
 def _means(scores: Scores, hyps: Sequence[str], refs: Sequence[str], srcs: Sequence[str]) -> Floats:
     """Return the mean reward of each of N texts against all references, (N,)."""
-    return scores_in_parts(scores, [hyps] * len(refs), refs, srcs).mean(axis=0)
+    means: Floats = scores_in_parts(scores, [hyps] * len(refs), refs, srcs).mean(axis=0)
+    return means

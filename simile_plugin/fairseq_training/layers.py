@@ -25,7 +25,7 @@ def transformer_features(
         layers: of the decoder, those that this update has drawn.
         encoder_out: fairseq's, of B sentences.
     """
-    x = decoder.embed_scale * decoder.embed_tokens(nodes.tokens)
+    x: Tensor = decoder.embed_scale * decoder.embed_tokens(nodes.tokens)
     if decoder.project_in_dim is not None:
         x = decoder.project_in_dim(x)
     if decoder.embed_positions is not None:
@@ -123,4 +123,5 @@ def _attention(
         dropout_p=dropout.p if dropout.training else 0.0,
         is_causal=causal and mask is None,
     )
-    return attention.out_proj(found.transpose(1, 2).flatten(2))
+    projected: Tensor = attention.out_proj(found.transpose(1, 2).flatten(2))
+    return projected

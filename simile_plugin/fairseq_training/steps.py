@@ -71,10 +71,10 @@ class FairseqSteps:
         self.taken += 1
         # Known decoders read the number of tokens so far and the last one.
         previous = last.unsqueeze(1).expand(-1, self.taken)
-        output = self.model.decoder(
+        logits: Tensor = self.model.decoder(
             previous, encoder_out=self.encoder_out, incremental_state=self.state
-        )
-        return output[0][:: self.size if first else 1, -1]
+        )[0]
+        return logits[:: self.size if first else 1, -1]
 
     def reorder(self, parents: Tensor) -> None:
         """See search.Steps."""

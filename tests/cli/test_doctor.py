@@ -141,7 +141,7 @@ def test_fairseq_that_does_not_import(fake: Fake) -> None:
 def test_wrong_fairseq(
     installed: dict[str, str], status: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: None)
+    monkeypatch.setattr("importlib.import_module", lambda name: None)
     monkeypatch.setattr(doctor, "_version", lambda name: installed.get(name, ""))
     check = doctor.check_fairseq()
     assert (check.status, check.found) == (status, found)

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simile_plugin.encoder.segmenter import Preprocessing
+from simile_plugin.encoder.segmenter import Preprocessing, Tokenizer
 from simile_plugin.encoder.tokens import (
     VOCABULARY,
     MixedTokenizer,
     NgramTokenizer,
-    Tokenizer,
     WordTokenizer,
     count_vocabulary,
     file_names,

@@ -11,8 +11,7 @@ import torch
 
 from simile_plugin.encoder.format import load_own_encoder, save_encoder
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.encoder.segmenter import Preprocessing
-from simile_plugin.encoder.tokens import Tokenizer
+from simile_plugin.encoder.segmenter import Preprocessing, Tokenizer
 from simile_plugin.encoder_training.config import TrainingConfig
 from simile_plugin.encoder_training.negatives import hardest_negatives
 from simile_plugin.encoder_training.pairs import read_pairs, segment_pairs

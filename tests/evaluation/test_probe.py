@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 
 from simile_plugin.evaluation.probe import (
-    SEARCH_STEPS,
     Texts,
     change_texts,
-    climb,
-    find_text,
     probe_reward,
     probe_steps,
     reward_scores,
     summarise,
     within_lists,
 )
+from simile_plugin.evaluation.text_search import SEARCH_STEPS, climb, find_text
 from simile_plugin.files import InputError
 from simile_plugin.reward import Reward, Scorer
 from tests.conftest import SENTENCES

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from simile_plugin.files import Progress
-from simile_plugin.files import progress as module
 
 
 class Terminal(io.StringIO):
@@ -30,7 +29,7 @@ def test_lines_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
     with Progress(8, "step") as progress:
         progress.update(3)
         progress.show(4, "x", "step 4")  # too early

@@ -336,6 +336,7 @@ def retrieval_accuracy(
     def accuracy(found: Neighbours, sentences: Sequence[str]) -> float:
         best = zip(found.rows[:, 0].tolist(), found.sims[:, 0].tolist(), strict=True)
         hits = sum(sim != 0 and sentences[row] == sentences[i] for i, (row, sim) in enumerate(best))
-        return 100 * hits / len(sentences)
+        percent: float = 100 * hits / len(sentences)
+        return percent
 
     return Retrieval(accuracy(forward, target), accuracy(backward, source), len(source))

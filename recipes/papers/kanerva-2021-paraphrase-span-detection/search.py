@@ -180,7 +180,8 @@ def _cosine(score: float) -> float:
 
 def _first_best(scores: Floats) -> Ints:
     """Place of the highest along the second axis; of equals, but for rounding, the first."""
-    return np.argmax(scores >= scores.max(1, keepdims=True) - TIE, axis=1)
+    first: Ints = np.argmax(scores >= scores.max(1, keepdims=True) - TIE, axis=1)
+    return first
 
 
 def _best_sentence(encoder: RewardEncoder, queries: Sequence[str], document: str) -> list[Span]:

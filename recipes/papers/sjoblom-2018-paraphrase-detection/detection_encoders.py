@@ -53,7 +53,8 @@ class SentenceEncoder(torch.nn.Module):
             states, _ = self.gru(inputs)
             inputs = inputs * torch.sigmoid(self.gate(torch.cat([inputs, states], dim=2)))
         known = torch.arange(ids.shape[1]) < lengths[:, None]
-        return (inputs * known[:, :, None]).sum(1) / lengths[:, None]
+        mean: Tensor = (inputs * known[:, :, None]).sum(1) / lengths[:, None]
+        return mean
 
     @torch.no_grad()
     def embed(self, sentences: Sequence[str]) -> Tensor:

@@ -119,7 +119,8 @@ class Training:
             for tokens in np.split(ids, starts[1:]):  # views: shuffles within ids
                 if self.rng.random() < scramble:
                     self.rng.shuffle(tokens)
-        return self.composer(self.table, torch.from_numpy(ids), torch.from_numpy(starts))
+        vectors: Tensor = self.composer(self.table, torch.from_numpy(ids), torch.from_numpy(starts))
+        return vectors
 
     def keys(self, rows: Ints) -> Tensor:
         """Return (n, 2) numbers, equal for equal sentences."""

@@ -256,7 +256,8 @@ class BesideLatent(nn.Module):
 
     def forward(self, tokens: Tensor, latent: Tensor) -> Tensor:
         """Return (B, T, out) of tokens (B, T, E) and latent (B, L)."""
-        return self.of_token(tokens) + self.of_latent(latent)[:, None]
+        states: Tensor = self.of_token(tokens) + self.of_latent(latent)[:, None]
+        return states
 
 
 class Decoder(nn.Module):
@@ -300,7 +301,10 @@ class Decoder(nn.Module):
             context = F.relu(self.context(states, latent))
             states = self.norms[1](states + self.dropout(context))
         wide = self.dropout(F.relu(self.wide(states)))
-        return self.logits(self.norms[-1](states + self.dropout(self.narrow(wide))), latent)
+        logits: Tensor = self.logits(
+            self.norms[-1](states + self.dropout(self.narrow(wide))), latent
+        )
+        return logits
 
 
 class Bgt(nn.Module):
@@ -350,7 +354,10 @@ class Bgt(nn.Module):
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         # The end and padding have no embedding; readers put their end there, decoders never look.
-        return self.embed(tokens.masked_fill((tokens < 0) | (tokens >= self.sizes.pieces), 0))
+        vectors: Tensor = self.embed(
+            tokens.masked_fill((tokens < 0) | (tokens >= self.sizes.pieces), 0)
+        )
+        return vectors
 
     def losses(self, sides: tuple[Tensor, Tensor], update: int) -> dict[str, Tensor]:
         """Return the terms of the objective, each (B,) in nats.

@@ -166,7 +166,8 @@ class ScoredLists:
 
     def worst(self, metric: str) -> Places:
         """Return the place of the lowest reward of each list."""
-        return np.where(self.mask, self.rewards[metric], np.inf).argmin(axis=1)
+        places: Places = np.where(self.mask, self.rewards[metric], np.inf).argmin(axis=1)
+        return places
 
 
 def _corpus_score(metric: str) -> Callable[[Floats], Floats]:
