@@ -335,6 +335,12 @@ def test_hugging_face(tmp_path: Path) -> None:
     assert not any("train_mle" in line for line in notes)
     assert any("|--max-updates|7|" in line for line in notes)
     assert "checkpoint-9" not in notes and "config.json" not in notes
+    (control,) = (
+        line
+        for line in recipe.run(SEEDS="1", REWARDS="more-mle", RISK_FLAGS="--risk-candidates 4")
+        if "finetune-hf" in line
+    )
+    assert control.endswith("|--risk-candidates|4|--mle-weight|1|--risk-candidates|1|")
     notes = recipe.run(**few, RISK_UPDATES="7", SENTENCES="2")
     assert any("train_mle" in line for line in notes)
     assert (tmp_path / "my work" / "raw" / "test.de").read_text() == "a\nb\n"

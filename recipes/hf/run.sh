@@ -12,7 +12,8 @@
 #                 judge makes
 #   JUDGES        more judges, as simile report --judge takes them
 #   WORK          work/hf in the repository: everything that is made
-#   REWARDS       "bleu half"; with a folder of simile fit-reward also learned:DIR, and mixes
+#   REWARDS       "more-mle bleu half"; more-mle is the control: as many updates of likelihood alone. With
+#                 a folder of simile fit-reward also learned:DIR, and mixes
 #   LEARNED       such a folder, of which REWARDS may have learned and learned+bleu (half of each)
 #   SEEDS         "1 2 3"
 #   MLE_EPOCHS    5         epochs of MLE training
@@ -24,7 +25,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 WORK=${WORK:-$ROOT/work/hf}
-REWARDS=${REWARDS:-bleu half}
+REWARDS=${REWARDS:-more-mle bleu half}
 SEEDS=${SEEDS:-1 2 3}
 MLE_EPOCHS=${MLE_EPOCHS:-5}
 RISK_UPDATES=${RISK_UPDATES:-600}
@@ -49,8 +50,6 @@ if has_gpu; then one_gpu "$WORK"; fi
 train=("$WORK/raw/train.de" "$WORK/raw/train.en") valid=("$WORK/raw/valid.de" "$WORK/raw/valid.en")
 watch=("$WORK/raw/watch.de" "$WORK/raw/watch.en")
 
-[[ " $REWARDS " != *" more-mle "* ]] ||
-    die "REWARDS: got 'more-mle', expected what simile finetune-hf --reward takes"
 check_rewards "$REWARDS"
 
 # Everything that decides a step's result is an argument of its function: `once` repeats a step
@@ -94,11 +93,12 @@ train_risk() { # REWARD SEED SYSTEM UPDATES ENCODER-CONFIG LEARNED-JSON FLAGS...
 }
 
 risk_system() { # REWARD SEED
-    local reward fitted system
+    local reward fitted system control=()
     read_reward "$1"
+    [ "$1" != more-mle ] || control=(--mle-weight 1 --risk-candidates 1)
     system=$(file_name "$1").$2
     AFTER=mle once "$system" train_risk "$reward" "$2" "$system" "$RISK_UPDATES" \
-        "$ENCODER/config.json" "$fitted" "${risk_flags[@]}"
+        "$ENCODER/config.json" "$fitted" "${risk_flags[@]}" "${control[@]}"
 }
 
 report() {

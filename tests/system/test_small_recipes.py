@@ -108,5 +108,5 @@ def test_hugging_face(run: Run, tmp_path: Path) -> None:
         "MLE_FLAGS": "--vocab-size 120 --layers 1 --width 16",
         "RISK_FLAGS": "--risk-candidates 2",
     }
-    run("hf/run.sh", WORK=work, REWARDS="simile", **tiny, **flags)
-    assert systems(work / "results.md")[:2] == ["MLE", "SIMILE"]
+    run("hf/run.sh", WORK=work, REWARDS="simile more-mle", **tiny, **flags)
+    assert systems(work / "results.md")[:3] == ["MLE", "SIMILE", "MORE-MLE"]
