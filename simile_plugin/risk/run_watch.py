@@ -43,6 +43,8 @@ UNTRAINED_ADVICE = (
 )
 # Before so many updates, or the second validation after the first, what moved may be chance.
 LEAST_UPDATES, LEAST_VALIDATIONS = 50, 2
+# Share of the first BLEU from which on it has fallen: less moves by chance, and is made good again.
+LEVEL = 0.99
 
 
 class Validation(NamedTuple):
@@ -166,12 +168,12 @@ class RunWatch:
     def see(self, validation: Validation, band: float, updates: int = LEAST_UPDATES) -> None:
         """Judge a validation: does the trained cost fall while BLEU falls and lengths leave?
 
-        Nothing is said before ``LEAST_UPDATES`` and ``LEAST_VALIDATIONS``, nor where BLEU is not
-        below the first one's. A warning for a cost above the first one; for one that is not, where
-        length_ratio > 1.03 * max(1, first) or < min(1, first) / 1.03, or with ``REPETITION_SIGN``
-        more repetition than the first one would have at this length. The end where, for
-        ``VALIDATIONS`` in a row, length_ratio leaves ``band`` in the same way, or repetition has
-        doubled.
+        Nothing is said before ``LEAST_UPDATES`` and ``LEAST_VALIDATIONS``, nor where BLEU is at
+        least ``LEVEL`` of the first one's. A warning for a cost above the first one; for one that
+        is not, where length_ratio > 1.03 * max(1, first) or < min(1, first) / 1.03, or with
+        ``REPETITION_SIGN`` more repetition than the first one would have at this length. The end
+        where, for ``VALIDATIONS`` in a row, length_ratio leaves ``band`` in the same way, or
+        repetition has doubled.
 
         Args:
             band: ``--risk-length-band``; 0 never ends a run.
@@ -183,7 +185,7 @@ class RunWatch:
             return
         self.seen += 1
         early = updates < LEAST_UPDATES or self.seen < LEAST_VALIDATIONS
-        worse = not early and validation.bleu < first.bleu
+        worse = not early and validation.bleu < LEVEL * first.bleu
         if worse and validation.cost > first.cost:
             logger.warning(
                 f"cost rose from {first.cost:.4f} to {validation.cost:.4f}: {RISE_ADVICE}"

@@ -47,6 +47,7 @@ def test_gaming(validations: list[tuple[float, ...]], stops: bool) -> None:
     assert bool(seen(*validations).stop) is stops
     assert seen(*validations, band=0).stop == ""
     assert seen(*validations, bleu=(30, 30.1)).stop == ""  # longer, and better
+    assert seen(*validations, bleu=(30, 29.8)).stop == ""  # less than a hundredth below
 
 
 def test_the_first_sign_is_a_warning_and_the_second_has_advice(
@@ -86,6 +87,8 @@ def test_signs_of_gaming_are_warned_of(
     watch = seen(first, second, second, second, bleu=(30, 31))
     watch.see(Validation(second[0], second[1], 20, second[2]), band=1.5, updates=49)
     assert watch.stop == "" and not caplog.messages  # better, or too early to say
+    seen(first, second, second, bleu=(30, 29.8))
+    assert not caplog.messages  # level
     watch = seen(first, second, second, bleu=(30, 29))
     assert watch.stop == ""
     assert (sign is None and not caplog.messages) or (sign and sign in caplog.messages[0])
