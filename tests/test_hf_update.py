@@ -1,5 +1,7 @@
 """recipes/benchmarks/hf_update.py: both ways score the same lists, of each architecture."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from recipes.benchmarks import hf_update
@@ -27,5 +29,23 @@ def test_both_ways_score_the_same_lists(kind):
 
 def test_a_way_is_measured():
     for way in ("ours", "plain"):
-        found = hf_update.measure(way, hf_update.parse([*SMALL.split(), "--model", "m2m100"]))
-        assert found["seconds"] > 0 and found["mb"] >= 0
+        for flags in ("", "--target-pieces 20 --adam"):
+            args = hf_update.parse([*SMALL.split(), "--model", "m2m100", *flags.split()])
+            found = hf_update.measure(way, args)
+            assert found["seconds"] > 0 and found["mb"] >= 0
+
+
+def test_what_an_optimizer_has():
+    args = hf_update.parse([*SMALL.split(), "--model", "m2m100", "--target-pieces", "20"])
+    model, special, inputs = hf_update.make(args)
+    output = hf_update.CompactOutput(model, range(20))
+    before = output.head.weight.clone()
+    with ExitStack() as stack:
+        step = hf_update.optimizer_step("ours", model, inputs, output, stack)
+        decoder = known_decoder(model, special)
+        hf_update.update("ours", model, special, inputs, RiskSettings(), decoder, output)
+        asked = {*range(20), *inputs["input_ids"].flatten().tolist()}
+        assert len(output.trained) == len(asked) < 40
+        step()
+    changed = output.head.weight.ne(before).any(-1).nonzero().flatten().tolist()
+    assert {*changed} <= asked and len(changed) > 10

@@ -191,6 +191,8 @@ class HuggingFaceFinetuning:
         trainer.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         if trainer.translator.output is not None:
             story.say(f"target pieces: {trainer.translator.pieces}")
+        if trainer.rows is not None:
+            story.say(f"trained rows: {len(trainer.rows):,}, of target pieces and sources")
         if options.prefix:
             text = trainer.translator.text
             text.prefix = text.strings([tokenizer(options.prefix).input_ids])[0]

@@ -39,7 +39,9 @@ from simile_plugin.hugging_face.models import (
 )
 from simile_plugin.hugging_face.scoring import Scorer
 from simile_plugin.hugging_face.steps import known_decoder
+from simile_plugin.hugging_face.target_pieces import choose_output
 from simile_plugin.hugging_face.text import Pairs, prefix_warning, tag_warning
+from simile_plugin.hugging_face.trained_rows import TrainedRows
 from simile_plugin.hugging_face.trainer import SimileRiskTrainer
 
 __all__ = [
@@ -49,6 +51,8 @@ __all__ = [
     "SimileRiskArguments",
     "SimileRiskTrainer",
     "SpecialTokens",
+    "TrainedRows",
+    "choose_output",
     "known_decoder",
     "last_checkpoint",
     "load",

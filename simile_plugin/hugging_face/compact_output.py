@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from simile_plugin.hugging_face.models import PADDING, output_bias
+from simile_plugin.hugging_face.trained_rows import TrainedRows
 from simile_plugin.risk import replaced
 from simile_plugin.search import Rules
 
@@ -33,6 +34,7 @@ class CompactOutput:
         ids: (P,) the pieces, ascending.
         places: (V,) the place of each piece of the vocabulary among them; 0 for the others, which
             are refused where the lists are on the host (`unknown`).
+        trained: the rows that are trained in the place of the whole matrix, within `training`.
     """
 
     def __init__(self, model: Any, ids: Iterable[int]) -> None:
@@ -44,6 +46,7 @@ class CompactOutput:
         self.places = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
         self.places[self.ids] = torch.arange(len(chosen), device=weight.device)
         self.held: dict[tuple[str, torch.dtype], Tensor] = {}
+        self.trained: TrainedRows | None = None
 
     def __len__(self) -> int:
         return len(self.place_of)
@@ -98,6 +101,16 @@ class CompactOutput:
         if not kept:
             self.held.clear()
 
+    @contextmanager
+    def training(self, rows: TrainedRows | None) -> Iterator[None]:
+        """Within the block gradients go to some rows of the matrix, not to all of it."""
+        with nullcontext() if rows is None else rows.in_place(self.model):
+            self.trained = rows
+            try:
+                yield
+            finally:
+                self.trained = None
+
     def _kept(self, name: str, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Copy values to the memory that this name has."""
         if (name, dtype) not in self.held:
@@ -111,20 +124,28 @@ class CompactOutput:
 
 
 class _Take(torch.autograd.Function):
-    """Two sets of rows of a matrix; one gradient of its size, where two takings had two."""
+    """Two sets of rows of a matrix; one gradient of its size, where two takings had two.
+
+    The gradient is the matrix's, or that of some of its rows, which have places: R rows, the place
+    R for what is not trained.
+    """
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.shape = matrix.shape
-        ctx.save_for_backward(first, second)
-        return matrix.index_select(0, first), matrix.index_select(0, second)
+    def forward(
+        ctx: Any, trained: Tensor, matrix: Tensor, places: Tensor | None, *ids: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.shape = trained.shape
+        ctx.save_for_backward(*(ids if places is None else (places[some] for some in ids)))
+        return tuple(matrix.index_select(0, some) for some in ids)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_first: Tensor, of_second: Tensor) -> tuple[Tensor, None, None]:
-        first, second = ctx.saved_tensors
-        gradient = of_first.new_zeros(ctx.shape).index_add_(0, first, of_first)
-        return gradient.index_add_(0, second, of_second), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        rows, width = ctx.shape
+        found = gradients[0].new_zeros(rows + 1, width)
+        for places, gradient in zip(ctx.saved_tensors, gradients, strict=True):
+            found.index_add_(0, places, gradient)
+        return found[:rows], *[None] * (2 + len(gradients))
 
 
 class TakenRows:
@@ -141,12 +162,16 @@ class TakenRows:
     """
 
     def __init__(self, output: CompactOutput, sources: Tensor) -> None:
-        weight, model = output.head.weight, output.model
+        weight, rows = output.head.weight, output.trained
+        trained = weight if rows is None else rows.rows
         self.output, self.bias = output, output.bias()
-        self.encoder = _tied(model.get_encoder(), weight)
-        self.decoder = _tied(model.get_decoder(), weight)
+        self.encoder, self.decoder = (
+            _tied(stack, weight) if trained.requires_grad else None
+            for stack in (output.model.get_encoder(), output.model.get_decoder())
+        )
         asked = sources.flatten() if self.encoder is not None else sources.new_empty(0)
-        self.weight, self.of_sources = _Take.apply(weight, output.ids, asked)
+        places = None if rows is None else rows.places
+        self.weight, self.of_sources = _Take.apply(trained, weight, places, output.ids, asked)
 
     def encoding(self, stack: ExitStack) -> None:
         """Let the encoder's embeddings, asked for all sources, read the rows that are taken."""
@@ -181,7 +206,6 @@ def _reads(
 
 
 def _tied(stack: nn.Module, weight: Tensor) -> nn.Embedding | None:
-    """Return the embeddings of an encoder or decoder, if they are trained and are this matrix."""
+    """Return the embeddings of an encoder or decoder, if they are this matrix."""
     found: Any = stack.get_input_embeddings()  # type: ignore[operator]
-    same = isinstance(found, nn.Embedding) and found.weight is weight and weight.requires_grad
-    return found if same else None
+    return found if isinstance(found, nn.Embedding) and found.weight is weight else None

@@ -8,9 +8,12 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
+from simile_plugin.files import InputError
 from simile_plugin.risk import LengthControl, RiskSettings, RunWatch
 
 logger = logging.getLogger(__name__)
+
+TRAINED_ROWS, ALL_ROWS = "trained rows", "all rows"  # of the output layer
 
 
 class RiskState(TrainerCallback, ExportableState):
@@ -44,7 +47,8 @@ class RiskState(TrainerCallback, ExportableState):
         """Begin anew, or where the checkpoint ended.
 
         Raises:
-            InputError: for a run that ended because its reward was gamed.
+            InputError: for a run that ended because its reward was gamed, and for one whose
+                optimizer has the moments of other rows.
         """
         self.training = True
         self.length_control, self.watch = LengthControl(self.strength), RunWatch()
@@ -55,6 +59,13 @@ class RiskState(TrainerCallback, ExportableState):
             self.watch.restore(saved["attributes"]["watch"])
             self.watch.check_goes_on(self.band)
             begun = saved["attributes"]["objective"]
+            rows = [kept.get(TRAINED_ROWS, ALL_ROWS) for kept in (begun, self.objective)]
+            if rows[0] != rows[1]:
+                raise InputError(
+                    f"--target-pieces: this run trains {rows[0]} of the output layer, those of its "
+                    f"text, and now there are {rows[1]}; expected text and pieces as they were, or "
+                    "another --output"
+                )
             for flag, now in self.objective.items():
                 if (before := begun.get(flag, now)) != now:
                     logger.warning(f"{flag}: this run had {before}, it goes on with {now}")

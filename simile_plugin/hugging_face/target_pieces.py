@@ -16,6 +16,7 @@ from simile_plugin.files import InputError, read_lines
 from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.models import PADDING, SpecialTokens, silent_ids
 from simile_plugin.hugging_face.text import Pairs, parts_of
+from simile_plugin.hugging_face.trained_rows import TrainedRows
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,9 @@ FLAG, AUTO, ALL = "--target-pieces", "auto", "all"
 # Pieces of a vocabulary from which on `auto` chooses: those of many languages have 128,000 and
 # more, those of two languages (OPUS-MT) up to 65,000.
 LARGE = 100_000
+# Share of the rows up to which it saves memory to train them alone: a copy, a gradient and Adam's
+# two moments of each, in the place of a gradient and two moments of all.
+FEW = 0.75
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # what sentencepiece writes an unknown character by
 
 
@@ -73,23 +77,44 @@ def choose_output(
     return CompactOutput(model, known)
 
 
-def count_pieces(dataset: Any) -> Counter[int] | None:
+def choose_rows(output: CompactOutput, dataset: Any) -> TrainedRows | None:
+    """Return the rows that occur in a training, or None where the whole matrix is to be trained.
+
+    They are those of the target pieces and, if the encoder reads the same matrix, of the sources.
+
+    Args:
+        dataset: of the training, see `count_pieces`.
+    """
+    weight = output.head.weight
+    if not weight.requires_grad:  # as beside adapters
+        return None
+    sources: Counter[int] | None = Counter()
+    if output.model.get_encoder().get_input_embeddings().weight is weight:
+        sources = count_pieces(dataset, "input_ids")
+    if sources is None:
+        return None
+    ids = {*output.place_of, *sources}
+    return TrainedRows(output.model, ids) if len(ids) < FEW * len(weight) else None
+
+
+def count_pieces(dataset: Any, name: str = "labels") -> Counter[int] | None:
     """Count the ids of a data set's references; None for a stream, which ends nobody knows when.
 
     Args:
-        dataset: `Pairs`, or any data set whose examples have labels, see `parts_of`; None is none.
+        dataset: `Pairs`, or any data set of such examples, see `parts_of`; None is none.
+        name: what examples have them under; "input_ids" are the sources.
     """
     found: Counter[int] = Counter()
     for part in parts_of(dataset):
         if isinstance(part, Pairs):
-            found += part.count_targets()
+            found += part.count(name)
             continue
         if not hasattr(part, "__len__"):
             return None
         for index in range(len(part)):
-            labels = part[index].get("labels")
-            if labels is not None:
-                found.update(labels.tolist() if isinstance(labels, Tensor) else map(int, labels))
+            ids = part[index].get(name)
+            if ids is not None:
+                found.update(ids.tolist() if isinstance(ids, Tensor) else map(int, ids))
     del found[PADDING]
     return found
 

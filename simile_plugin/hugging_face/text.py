@@ -234,12 +234,14 @@ class Pairs(Dataset[dict[str, list[int]]]):
             text.update("".join(f"{line}\n" for line in side).encode())
         return text.hexdigest()[:12]
 
-    def count_targets(self) -> Counter[int]:
-        """Count the ids of all targets, which are not cut."""
+    def count(self, name: str) -> Counter[int]:
+        """Count the ids of all sources ("input_ids") or targets ("labels"), which are not cut."""
         found: Counter[int] = Counter()
-        targets = [target for target in self.targets if target is not None]
-        for start in range(0, len(targets), SAMPLE):
-            some = self.tokenizer(text_target=targets[start : start + SAMPLE], verbose=False)
+        argument = "text_target" if name == "labels" else "text"
+        lines = self.targets if name == "labels" else self.sources
+        known = [line for line in lines if line is not None]
+        for start in range(0, len(known), SAMPLE):
+            some = self.tokenizer(**{argument: known[start : start + SAMPLE]}, verbose=False)
             found.update(itertools.chain.from_iterable(some.input_ids))
         return found
 

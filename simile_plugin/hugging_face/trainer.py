@@ -6,7 +6,7 @@ import logging
 import math
 import operator
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from simile_plugin.hugging_face.arguments import SimileRiskArguments
 from simile_plugin.hugging_face.metrics import Sums, metrics_of
 from simile_plugin.hugging_face.model_card import write_model_card
 from simile_plugin.hugging_face.models import base_of, keep_unsaved_embeddings, special_tokens
-from simile_plugin.hugging_face.state import RiskState
-from simile_plugin.hugging_face.target_pieces import choose_output
+from simile_plugin.hugging_face.state import TRAINED_ROWS, RiskState
+from simile_plugin.hugging_face.target_pieces import choose_output, choose_rows
 from simile_plugin.hugging_face.text import REFERENCE, Collator, Pairs, WithReferences
+from simile_plugin.hugging_face.trained_rows import RowsCallback, TrainedRows
 from simile_plugin.hugging_face.translator import TransformersTranslator
 
 logger = logging.getLogger(__name__)
@@ -87,6 +88,12 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         output = choose_output(args.target_pieces, base, tokenizer, special, sets)
         self.translator.output = output
         self.risk_state.objective["--target-pieces"] = self.translator.pieces
+        self.rows: TrainedRows | None = None
+        if output is not None and (kwargs.get("optimizers") or (None,))[0] is None:
+            self.rows = choose_rows(output, kwargs.get("train_dataset"))
+        if self.rows is not None:
+            self.add_callback(RowsCallback(self.rows))
+            self.risk_state.objective[TRAINED_ROWS] = self.rows.signature
         self.base_model, self.command = str(getattr(base.config, "_name_or_path", "")), ""
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective.of(args)
@@ -288,7 +295,9 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         Raises:
             InputError: with what was found, and advice.
         """
-        found = super().train(*args, **kwargs)
+        output = self.translator.output
+        with nullcontext() if output is None else output.training(self.rows):
+            found = super().train(*args, **kwargs)
         if self.args.load_best_model_at_end and self.starts_best:
             logger.warning(
                 f"no validation was better, by {self.args.metric_for_best_model}, than the one "

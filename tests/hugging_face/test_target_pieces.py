@@ -2,11 +2,14 @@
 
 import json
 import logging
+import re
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
+from transformers import TrainerCallback
 
 from simile_plugin.cli import main
 from simile_plugin.files import InputError
@@ -21,7 +24,7 @@ from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.hugging_face.scoring import Scorer
-from simile_plugin.hugging_face.target_pieces import choose_output, count_pieces
+from simile_plugin.hugging_face.target_pieces import choose_output, choose_rows, count_pieces
 from simile_plugin.risk import RiskSettings
 from simile_plugin.search import Recorder
 from tests.hugging_face_models import (
@@ -225,24 +228,141 @@ def trained_matrix(trainer):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_rows_that_nobody_asked_for_stay_as_they_were(make_trainer, tmp_path, monkeypatch, decay):
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_rows_that_nobody_asked_for_stay_as_they_were(
+    make_trainer, tmp_path, monkeypatch, decay, of_rows
+):
     monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0 if of_rows else 0.0)
     trainer = make_trainer(weight_decay=decay)
+    assert (trainer.rows is not None) == of_rows
     before, output = trained_matrix(trainer).clone(), trainer.translator.output
     sources = {t for row in trainer.train_dataset for t in row["input_ids"]}
     asked = torch.zeros(len(before), dtype=torch.bool)
     asked[[*sources, *output.place_of]] = True
     assert 0 < len(output) < len(before) and not asked.all()
+    names = [name for name, _ in trainer.model.named_parameters()]
     trainer.train()
     trainer.save_model(tmp_path / "saved")
-    after = load_file(tmp_path / "saved/model.safetensors")["model.shared.weight"]
+    saved = load_file(tmp_path / "saved/model.safetensors")
+    after = saved["model.shared.weight"]
     assert after.shape == before.shape  # the whole model
     changed = after.ne(before).any(-1)
     assert changed[asked].any()
-    if decay:  # it is every row's, whoever asks for it
+    if decay and not of_rows:  # it is every row's, whoever asks for it
         assert changed[~asked].all()
     else:
         assert not changed[~asked].any()
+    assert [name for name, _ in trainer.model.named_parameters()] == names
+    assert not any("rows" in name for name in saved)
+    assert all(parameter.requires_grad for parameter in trainer.model.parameters())
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_training_of_rows_is_that_of_the_matrix(make_trainer, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(target_pieces, "LARGE", 50)
+    trained = []
+    for few in (0.0, 1.0):
+        monkeypatch.setattr(target_pieces, "FEW", few)
+        torch.manual_seed(1)
+        trainer = make_trainer(made=MAKERS[kind](tmp_path / "model"), max_grad_norm=0.5)
+        optimized = []
+        trainer.add_callback(Watching(optimized))
+        trainer.train()
+        trained.append((trainer.model.state_dict(), trainer.state.log_history, optimized[0]))
+    (whole, history, all_sizes), (rows, other_history, sizes) = trained
+    assert whole.keys() == rows.keys()
+    for name, weight in whole.items():
+        assert torch.allclose(weight, rows[name], rtol=1e-5, atol=1e-5), name
+    for one, other in zip(history, other_history, strict=True):
+        same = {name for name in one if not name.endswith(("time", "per_second", "flos"))}
+        assert {n: one[n] for n in same} == pytest.approx({n: other[n] for n in same}, rel=1e-4)
+    vocabulary, width = trainer.model.get_output_embeddings().weight.shape
+    wanted = all_sizes - (vocabulary - len(trainer.rows)) * width
+    assert sizes == wanted < all_sizes  # of gradients, and of each of Adam's moments
+
+
+class Watching(TrainerCallback):
+    """Notes how many numbers have gradients and moments in each update."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def on_optimizer_step(self, args, state, control, optimizer=None, **kwargs):
+        held = [p for group in optimizer.param_groups for p in group["params"]]
+        sizes = [sum(p.grad.numel() for p in held if p.grad is not None)]
+        kept = [optimizer.state[p] for p in held]
+        sizes += [sum(k[name].numel() for k in kept if k) for name in ("exp_avg", "exp_avg_sq")]
+        assert len({*sizes}) == 1
+        self.found.append(sizes[0])
+
+
+def test_a_training_of_rows_goes_on(make_trainer, monkeypatch):
+    monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    made = nllb()
+    begun = {name: tensor.clone() for name, tensor in made[0].state_dict().items()}
+    usual = {"eval_strategy": "no", "save_strategy": "steps", "save_steps": 2}
+    trainer = make_trainer(made=made, max_steps=4, **usual)
+    trainer.train()
+    whole = {name: tensor.clone() for name, tensor in made[0].state_dict().items()}
+    for few in (1.0, 0.0):
+        made[0].load_state_dict(begun)
+        monkeypatch.setattr(target_pieces, "FEW", few)
+        again = make_trainer(made=made, max_steps=4, **usual)
+        if not few:  # moments of other parameters
+            said = f"--target-pieces: this run trains {trainer.rows.signature} of the output layer"
+            with pytest.raises(InputError, match=re.escape(said) + ".* and now there are all rows"):
+                again.train(resume_from_checkpoint=str(tmp(again) / "checkpoint-2"))
+            continue
+        again.train(resume_from_checkpoint=str(tmp(again) / "checkpoint-2"))
+        for name, tensor in made[0].state_dict().items():
+            assert torch.equal(tensor, whole[name]), name
+
+
+def tmp(trainer):
+    return Path(trainer.args.output_dir)
+
+
+def test_when_the_whole_matrix_is_trained(make_trainer, tmp_path, monkeypatch):
+    monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    trainer = make_trainer()
+    output, pairs = trainer.translator.output, trainer.train_dataset
+    assert trainer.rows is not None
+    assert choose_rows(output, [iter(())]) is None  # a stream: any source may come
+    monkeypatch.setattr(target_pieces, "FEW", len(trainer.rows) / len(output.places))
+    assert choose_rows(output, pairs) is None
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    output.head.weight.requires_grad_(False)
+    assert choose_rows(output, pairs) is None
+    output.head.weight.requires_grad_(True)
+    optimizer = torch.optim.SGD(trainer.model.parameters(), 0.1)  # which has the matrix
+    theirs = SimileRiskTrainer(
+        trainer.model, trainer.args, processing_class=trainer.processing_class,
+        train_dataset=pairs, optimizers=(optimizer, None),
+    )  # fmt: skip
+    assert theirs.rows is None and theirs.translator.output is not None
+
+
+def test_a_source_outside_the_rows_keeps_its_vector(make_trainer, monkeypatch):
+    monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    trainer = make_trainer()
+    batch, rows = batch_of(trainer.processing_class), trainer.rows
+    other = next(t for t in range(5, len(rows.places)) if rows.places[t] == len(rows))
+    batch["input_ids"][0, 1] = other
+    model, output = trainer.model.train(), trainer.translator.output
+    matrix = output.head.weight
+    loss, _ = trainer.risk_loss(model, batch)
+    expected = gradients(model, loss)["model.shared.weight"]
+    assert expected[other].any()
+    model.zero_grad()
+    with output.training(rows):
+        loss, _ = trainer.risk_loss(model, batch)
+        loss.backward()
+    assert matrix.grad is None and rows.rows.grad.shape == rows.rows.shape
+    assert torch.allclose(rows.rows.grad, expected[rows.ids], rtol=1e-5, atol=1e-6)
 
 
 def test_validations_judge_the_whole_model(make_trainer, monkeypatch):
