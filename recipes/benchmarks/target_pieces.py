@@ -78,7 +78,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     if output is None:
         raise InputError("--target-pieces: all; expected a FILE where a vocabulary is small")
     decoder, settings = known_decoder(model, special), RiskSettings(risk_candidates=args.candidates)
-    unknown = sum(bool(output.unknown([pair["labels"]])) for pair in valid)
+    references = [valid[index]["labels"] for index in range(len(valid))]
+    unknown = sum(bool(output.unknown([reference])) for reference in references)
     of_references, of_best, lists, best = [], [], 0, 0
     batches = DataLoader(valid, args.batch, collate_fn=DataCollatorForSeq2Seq(tokenizer))
     for inputs in batches:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -102,9 +102,9 @@ class CompactOutput:
             self.held.clear()
 
     @contextmanager
-    def training(self, rows: TrainedRows | None) -> Iterator[None]:
+    def training(self, rows: TrainedRows) -> Iterator[None]:
         """Within the block gradients go to some rows of the matrix, not to all of it."""
-        with nullcontext() if rows is None else rows.in_place(self.model):
+        with rows.in_place(self.model):
             self.trained = rows
             try:
                 yield

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import TrainerCallback
 
 NAME = "simile_trained_rows"  # of the module, in the translation model
@@ -34,18 +34,14 @@ class TrainedRows(nn.Module):
         places: (V,) the place of each piece of the vocabulary among them; R for the others.
     """
 
-    rows: nn.Parameter
-    ids: Tensor
-    places: Tensor
-
     def __init__(self, model: Any, ids: Iterable[int]) -> None:
         super().__init__()
-        self.matrix = [model.get_output_embeddings().weight]  # in a list: no parameter of this one
-        weight, chosen = self.matrix[0], sorted({*ids})
-        self.register_buffer("ids", torch.tensor(chosen, device=weight.device))
-        places = torch.full((len(weight),), len(chosen), device=weight.device)
-        places[self.ids] = torch.arange(len(chosen), device=weight.device)
-        self.register_buffer("places", places)
+        weight, chosen = model.get_output_embeddings().weight, sorted({*ids})
+        self.matrix = [weight]  # in a list, so that it is no parameter of this module
+        # No buffers, which DDP would send around.
+        self.ids = torch.tensor(chosen, device=weight.device)
+        self.places = torch.full((len(weight),), len(chosen), device=weight.device)
+        self.places[self.ids] = torch.arange(len(chosen), device=weight.device)
         self.rows = nn.Parameter(weight.detach().index_select(0, self.ids))
 
     def __len__(self) -> int:
@@ -56,6 +52,17 @@ class TrainedRows(nn.Module):
         """Return how many rows they are of which pieces: a run goes on with the same."""
         digest = hashlib.sha256(repr(self.ids.tolist()).encode()).hexdigest()[:8]
         return f"{len(self):,} rows ({digest})"
+
+    def fit(self, optimizer: Any) -> bool:
+        """Return whether they can be trained: the matrix would be, and by no optimizer yet.
+
+        Args:
+            optimizer: that of an earlier training, which has the rows, or one that was made since
+                and has the matrix; None is none.
+        """
+        groups = [] if optimizer is None else optimizer.param_groups
+        theirs = any(p is self.rows for group in groups for p in group["params"])
+        return self.matrix[0].requires_grad and (optimizer is None or theirs)
 
     @torch.no_grad()
     def read(self) -> None:
@@ -86,7 +93,7 @@ class TrainedRows(nn.Module):
 
 
 class RowsCallback(TrainerCallback):
-    """Keeps rows and matrix the same."""
+    """Has the rows where the optimizer makes its step, and the matrix wherever else it is read."""
 
     def __init__(self, rows: TrainedRows) -> None:
         self.rows = rows

@@ -6,7 +6,7 @@ import logging
 import math
 import operator
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,8 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         self.translator.output = output
         self.risk_state.objective["--target-pieces"] = self.translator.pieces
         self.rows: TrainedRows | None = None
-        if output is not None and (kwargs.get("optimizers") or (None,))[0] is None:
+        if output is not None and self.optimizer is None:  # which would have the whole matrix
             self.rows = choose_rows(output, kwargs.get("train_dataset"))
-        if self.rows is not None:
-            self.add_callback(RowsCallback(self.rows))
-            self.risk_state.objective[TRAINED_ROWS] = self.rows.signature
         self.base_model, self.command = str(getattr(base.config, "_name_or_path", "")), ""
         self.portions = risk.Portions(args.risk_max_tokens)
         self.objective = risk.Objective.of(args)
@@ -288,6 +285,23 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         better = operator.gt if self.args.greater_is_better else operator.lt
         return bool(first and later) and not any(better(value, first[0]) for value in later)
 
+    @contextmanager
+    def _training_rows(self) -> Iterator[None]:
+        """Within the block rows are trained in the place of the output layer, if some suffice."""
+        rows, output = self.rows, self.translator.output
+        if rows is None or output is None or not rows.fit(self.optimizer):
+            self.risk_state.objective.pop(TRAINED_ROWS, None)
+            yield
+            return
+        self.risk_state.objective[TRAINED_ROWS] = rows.signature
+        callback = RowsCallback(rows)
+        self.add_callback(callback)
+        try:
+            with output.training(rows):
+                yield
+        finally:
+            self.remove_callback(callback)
+
     @risk.attention_without_plans()
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as ever; what the watch stops is saved, then an error.
@@ -295,8 +309,7 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         Raises:
             InputError: with what was found, and advice.
         """
-        output = self.translator.output
-        with nullcontext() if output is None else output.training(self.rows):
+        with self._training_rows():
             found = super().train(*args, **kwargs)
         if self.args.load_best_model_at_end and self.starts_best:
             logger.warning(

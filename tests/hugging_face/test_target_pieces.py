@@ -1,5 +1,6 @@
 """Updates over a part of the vocabulary, against models whose other logits are -inf."""
 
+import copy
 import json
 import logging
 import re
@@ -24,6 +25,7 @@ from simile_plugin.hugging_face.candidates import risk_set_of
 from simile_plugin.hugging_face.compact_output import CompactOutput
 from simile_plugin.hugging_face.models import PADDING, special_tokens
 from simile_plugin.hugging_face.scoring import Scorer
+from simile_plugin.hugging_face.state import TRAINED_ROWS
 from simile_plugin.hugging_face.target_pieces import choose_output, choose_rows, count_pieces
 from simile_plugin.risk import RiskSettings
 from simile_plugin.search import Recorder
@@ -258,14 +260,27 @@ def test_rows_that_nobody_asked_for_stay_as_they_were(
     assert all(parameter.requires_grad for parameter in trainer.model.parameters())
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_a_training_of_rows_is_that_of_the_matrix(make_trainer, tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize(
+    ("kind", "config", "flags"),
+    [
+        *((kind, {}, {}) for kind in MAKERS),
+        ("t5", {"tie_word_embeddings": False}, {}),
+        ("nllb", {"tie_word_embeddings": False}, {}),
+        ("nllb", {}, {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 1}),
+        ("nllb", {}, {"bf16": True, "gradient_checkpointing": True}),
+    ],
+)
+def test_a_training_of_rows_is_that_of_the_matrix(
+    make_trainer, tmp_path, monkeypatch, kind, config, flags
+):
     monkeypatch.setattr(target_pieces, "LARGE", 50)
     trained = []
+    model, tokenizer = MAKERS[kind](tmp_path / "model", **config)
     for few in (0.0, 1.0):
         monkeypatch.setattr(target_pieces, "FEW", few)
-        torch.manual_seed(1)
-        trainer = make_trainer(made=MAKERS[kind](tmp_path / "model"), max_grad_norm=0.5)
+        made = copy.deepcopy(model), tokenizer
+        # A large epsilon: where a gradient is 0, no step of Adam is of the signs of its rounding.
+        trainer = make_trainer(made=made, max_grad_norm=0.5, adam_epsilon=0.01, **flags)
         optimized = []
         trainer.add_callback(Watching(optimized))
         trainer.train()
@@ -330,7 +345,7 @@ def test_when_the_whole_matrix_is_trained(make_trainer, tmp_path, monkeypatch):
     trainer = make_trainer()
     output, pairs = trainer.translator.output, trainer.train_dataset
     assert trainer.rows is not None
-    assert choose_rows(output, [iter(())]) is None  # a stream: any source may come
+    assert choose_rows(output, iter(())) is None  # a stream: any source may come
     monkeypatch.setattr(target_pieces, "FEW", len(trainer.rows) / len(output.places))
     assert choose_rows(output, pairs) is None
     monkeypatch.setattr(target_pieces, "FEW", 1.0)
@@ -340,9 +355,49 @@ def test_when_the_whole_matrix_is_trained(make_trainer, tmp_path, monkeypatch):
     optimizer = torch.optim.SGD(trainer.model.parameters(), 0.1)  # which has the matrix
     theirs = SimileRiskTrainer(
         trainer.model, trainer.args, processing_class=trainer.processing_class,
-        train_dataset=pairs, optimizers=(optimizer, None),
+        train_dataset=pairs, eval_dataset=pairs, optimizers=(optimizer, None),
     )  # fmt: skip
     assert theirs.rows is None and theirs.translator.output is not None
+
+
+def test_an_optimizer_that_was_made_before_the_training_has_the_whole_matrix(
+    make_trainer, monkeypatch
+):
+    monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    trainer = make_trainer()
+    before = trained_matrix(trainer).clone()
+    trainer.create_optimizer()
+    trainer.train()
+    assert trainer.rows is not None and TRAINED_ROWS not in trainer.risk_state.objective
+    assert trained_matrix(trainer).ne(before).any()
+
+
+def test_a_second_training_has_the_rows_again(make_trainer, monkeypatch):
+    monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    trainer = make_trainer()
+    found = []
+    trainer.add_callback(Watching(found))
+    for _ in range(2):
+        before = trained_matrix(trainer).clone()
+        trainer.train()
+        assert trained_matrix(trainer).ne(before).any()
+    assert len(found) == 6 and len({*found}) == 1
+
+
+def test_the_best_model_is_loaded_into_the_matrix(make_trainer, monkeypatch):
+    monkeypatch.setattr(target_pieces, "LARGE", 100)
+    monkeypatch.setattr(target_pieces, "FEW", 1.0)
+    trainer = make_trainer(
+        max_steps=2, eval_steps=1, save_strategy="steps", save_steps=1, learning_rate=1.0,
+        load_best_model_at_end=True, metric_for_best_model="eval_loss",
+    )  # fmt: skip
+    trainer.train()
+    losses = [log["eval_loss"] for log in trainer.state.log_history if "eval_loss" in log]
+    assert trainer.state.best_model_checkpoint.endswith("-1") and losses[0] < losses[1]
+    best = load_file(tmp(trainer) / "checkpoint-1/model.safetensors")["model.shared.weight"]
+    assert torch.equal(trained_matrix(trainer), best)
 
 
 def test_a_source_outside_the_rows_keeps_its_vector(make_trainer, monkeypatch):
