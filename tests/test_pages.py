@@ -175,9 +175,10 @@ def test_the_page_of_flags_is_current():
     page = script.with_suffix(".md").read_text("utf-8")
     made = runpy.run_path(str(script))["page"]()
     assert page == made, "python docs/reference/flags.py >docs/reference/flags.md"
-    # Two defaults by hand: of the criterion, and of the commands.
+    # By hand: two defaults, of the criterion and of the commands, and a rate by preset.
     assert "\n| `--risk-alpha` | `1` | `0.3` |" in page
     assert "\n| `--risk-length-control` | `1` | `1` |" in page
+    assert "-rate` of `simile finetune-hf` | `2e-05` | `2e-05` | `1e-05` |" in page
 
 
 def test_a_simile_command_takes_the_flags_that_a_page_gives_it():

@@ -87,21 +87,27 @@ def options_table(kind: type, preset: Mapping[str, Any], without: Iterable[str] 
     return table(("flag", "default", "meaning"), rows)
 
 
+# The default rate depends on what is trained.
+RATES: dict[str, dict[str, bool]] = {
+    "simile finetune": {},
+    "simile finetune-hf": {"pretrained": True},
+    "simile finetune-hf --lora": {"pretrained": True, "adapters": True},
+}
+
+
 def presets_table() -> str:
     """Return the values of the presets, a column each."""
-    rows = [
-        (
-            f"`{flag_name(field.name)}`",
-            *(shown(getattr(preset, field.name)) or "10 epochs" for preset in PRESETS.values()),
-        )
-        for field in dataclasses.fields(next(iter(PRESETS.values())))
-    ]
+    rows: list[tuple[str, ...]] = []
+    for field in dataclasses.fields(next(iter(PRESETS.values()))):
+        name = f"`{flag_name(field.name)}`"
+        if field.name == "learning_rate":
+            for command, kind in RATES.items():
+                rates = (preset.flags(**kind)[field.name] for preset in PRESETS.values())
+                rows.append((f"{name} of `{command}`", *map(shown, rates)))
+            continue
+        values = (getattr(preset, field.name) for preset in PRESETS.values())
+        rows.append((name, *(shown(value) or "10 epochs" for value in values)))
     return table(("flag", *(f"`{name}`" for name in PRESETS)), rows)
-
-
-def rate(**kind: bool) -> str:
-    """Return the default rate of a Hugging Face model."""
-    return f"{PRESETS['short'].flags(**kind)['learning_rate']:g}"
 
 
 def page() -> str:
@@ -114,10 +120,8 @@ def page() -> str:
         ("The risk: criterion and commands", risk_table(short)),
         (
             "Presets of the commands",
-            presets_table()
-            + "\n`--learning-rate` is that of `simile finetune`. `simile finetune-hf` has "
-            f"{rate(pretrained=True)} with every preset\nbut `paper`, for its model came "
-            f"pretrained. With `--lora` it has {rate(pretrained=True, adapters=True)}.\n",
+            presets_table() + "\nA model of `simile finetune-hf` came pretrained, so that its rate "
+            "is a tenth of a fairseq\nmodel's.\n",
         ),
         ("The run: both commands", options_table(Options, short)),
         (

@@ -27,3 +27,8 @@ def test_the_fifteen_lines(tmp_path, monkeypatch):
     exec(code, names)
     assert [log["step"] for log in names["trainer"].state.log_history] == [0, 1, 1]
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "tuned")
+    again = "trainer.train(resume_from_checkpoint=True)"
+    assert f"\n    {again}\n" in PAGE.read_text("utf-8")
+    exec(code.replace("max_steps=1", "max_steps=2").replace("trainer.train()", again), names)
+    steps = [log["step"] for log in names["trainer"].state.log_history]
+    assert steps[0] == 0 and 1 in steps and steps[-1] == 2  # 1 is from the first run
