@@ -15,13 +15,14 @@ BEGIN = re.compile(rf"\S{{0,40}}[{SIGNS}]|\[[A-Za-z]{{2,6}}\](?=\s)|\[[\"']")
 END = re.compile(rf"[{SIGNS}][^\s{SIGNS}]{{0,40}}[{SIGNS}]*$|@@$|@-@$|\[[A-Z]{{2,6}}\]$|[\"']\]$")
 # Marks that are no text wherever they stand: pieces of bytes, special tokens, columns of Moses.
 # Of WordPiece, of OpenNMT, and of byte-level BPE, whose sign for a space is a letter of Maltese.
-# Tags of HTML, and escapes of Python and JSON, but not commands of TeX.
+# Tags of HTML, escapes of Python, JSON and mail, but not commands of TeX.
 ANYWHERE = re.compile(
     r"<0x[0-9A-F]{2}>|<+(?:s|/s|pad|unk|bos|eos|mask)>+|\[(?:PAD|UNK)\]| \|\|\| "
     r"| ##(?=\w)|(?<=[a-z.,])\u0120(?=\w)|\u0120(?=\S+ \u0120\S+ \u0120)|[\uffe8\uffed]"
-    r"|</?[a-z]{1,6} ?/?>|\\(?:[nrt](?![a-z])|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})"
+    r"|</?[a-z]{1,6} ?/?>|\\(?:[nrt](?![a-z])|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|(?<=[.!?])\\[nrt]"
+    r"|\\[\"']|(?:\\[23][0-7]{2}){2}|=[C-F][0-9A-F]=[89AB][0-9A-F]"
 )
-SIGNS_ANYWHERE = "<[|#\\\u0120\uffe8\uffed"  # most sentences have none, which is soon seen
+SIGNS_ANYWHERE = "<[|#=\\\u0120\uffe8\uffed"  # most sentences have none, which is soon seen
 BYTES = re.compile(r"b(['\"])(?=.*\1$)")  # what Python prints of bytes: b'...'
 # What may stand before or after every sentence of a file: a label, a number, a score.
 LABEL = re.compile(r"(?:\w+ ){0,4}[\w-]+: |\S*\d\S* ")
@@ -30,7 +31,8 @@ SAMPLE = 1000
 MOST, FEWEST = 2, 5  # it stands in one of MOST lines and in FEWEST at least
 # Signs with which some sentences begin, but not nearly all of a file; NEARLY_ALL is the share.
 RARE_SIGNS, NEARLY_ALL = frozenset("()[]{}<>#*`_|\\/=~^$%&@:;+"), 0.9
-DIGITS = re.compile(r"\d+")
+# What may differ between marks of a kind: digits, and the code of a character or byte.
+CODES = re.compile(r"(?<=\\[ux])[0-9a-fA-F]+|(?<=[<=])(?:0x)?[0-9A-F]{2}(?=[>=])|\d+")
 SHARE = 100  # a mark stands in at least one of so many lines
 
 
@@ -40,7 +42,7 @@ def format_mark(lines: Sequence[str]) -> str:
     It stands in a hundredth of the lines and in two at least, at their beginning or end, or is a
     special token or piece of a byte anywhere; a label or number, as before and after ordinary
     sentences, in half of the lines; a sign such as # or ( in front of nearly all. Marks are equal
-    where only their digits differ.
+    where only their digits or the codes of escapes differ.
     """
     sample = lines[:: max(1, len(lines) // SAMPLE)]  # enough to find what half of the lines have
     if mark := _most_frequent(lines, _marks_of, SHARE, 2):
@@ -80,13 +82,13 @@ def _most_frequent(
     """Return the mark that most lines have, if that is one line of ``share``, and ``fewest``."""
     counts, examples = Counter[str](), dict[str, str]()
     for line in lines:
-        marks = {DIGITS.sub("0", mark): mark for mark in marks_of(line.strip())}
+        marks = {CODES.sub("0", mark): mark for mark in marks_of(line.strip())}
         counts.update(marks.keys())
         for key, mark in marks.items():
             examples.setdefault(key, mark)
     if not counts:
         return ""
-    mark = max(counts, key=lambda mark: (counts[mark], len(mark), mark))
+    mark = max(counts, key=lambda mark: (counts[mark], len(examples[mark]), mark))
     return examples[mark] if counts[mark] >= fewest and share * counts[mark] >= len(lines) else ""
 
 

@@ -25,6 +25,7 @@ from simile_plugin.files import (
 from simile_plugin.reward.bleu import bleu_tokenizer
 from simile_plugin.reward.language_warnings import language_warning, source_warning
 from simile_plugin.reward.lists import ListScores
+from simile_plugin.reward.writing import letters_of_one_side, written_otherwise
 
 UNKNOWN_LIMIT = 0.05  # share of tokens that an encoder may well not know
 # sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
@@ -54,10 +55,6 @@ CASES = (
     "same words for others: write all files as they are read (sacremoses truecase), or all in "
     "lower case, and say so"
 )
-WIDTHS = (
-    "of {0} and the references only one has full-width letters or marks (\uff21 \uff0c), which "
-    "BLEU and chrF take for others: write the same to all files (Unicode NFKC)"
-)
 BEGINNINGS = (
     "of {0} and the references only one has lines that nearly all begin with {1!r}: if it is no "
     "text but a prompt, label or list, remove it"
@@ -70,7 +67,6 @@ APART = (
     "line {1} of {0} ({2!r}) is like line {3} of the references ({4!r}), not like line {1}, and so "
     "are {5} of {6} lines looked at: are the files sorted or shuffled, or is a line missing?"
 )
-FULL_WIDTH = re.compile("[\uff01-\uff5e]")
 SPACED = re.compile(r" [.,?!](?= |$)")
 # Lines looked at for those of another reference, the words of such a line, and the share of words
 # (Dice) that it has in common; there are several such lines, a fifth of all.
@@ -180,9 +176,9 @@ def tokenised_warning(name: str, lines: Sequence[str], refs: Sequence[str] = ())
     """Return what to say of a file that is tokenised, segmented, escaped or no plain text, or "".
 
     It is in a hundredth of the lines, or, for a period with a space before it, in half of many.
-    Text without spaces is told by its references.
+    Text without spaces is told by its references, which are of the same lines, or none.
     """
-    if refs is lines:
+    if refs is lines or len(refs) != len(lines):
         refs = ()
     return (
         _form_warning(name, lines, refs)
@@ -215,8 +211,10 @@ def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> 
     cases = {_case(lines), _case(refs)}
     if len(cases) == 2 and "" not in cases:
         return CASES.format(name, min(cases))  # "all in ..." comes before "as it is read"
-    if _differ(lines, refs, lambda line: FULL_WIDTH.search(line) is not None):
-        return WIDTHS.format(name)
+    if text := written_otherwise(name, lines, refs):
+        return text
+    if text := letters_of_one_side(name, lines, refs):
+        return text
     for some, others in ((lines, refs), (refs, lines)):
         beginning = common_beginning(some) if len(some) >= MANY_LINES else ""
         if beginning and 2 * sum(line.startswith(beginning) for line in others) < len(others):

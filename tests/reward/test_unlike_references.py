@@ -42,7 +42,7 @@ def test_a_right_output_is_not_told():
         (lambda line: line.replace(".", " ?"), "tokenised or segmented text (it has ' ?')"),
         (
             lambda line: "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in line),
-            "full-width letters",
+            "there is '\uff54' in ",
         ),
     ],
 )
