@@ -3,8 +3,7 @@
 Importing `criterion` registers it with fairseq, `architectures` theirs; user_dir does both.
 """
 
-from simile_plugin.fairseq_training.beam import beam_search
-from simile_plugin.fairseq_training.candidates import build_risk_set
+from simile_plugin.fairseq_training.candidates import beam_search, build_risk_set
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.scoring import score_rows
 from simile_plugin.fairseq_training.target_text import TargetText

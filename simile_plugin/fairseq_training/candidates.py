@@ -1,4 +1,4 @@
-"""The risk set U(x): n-best lists or samples of the current model."""
+"""The risk set U(x): n-best lists or samples of the current model, by our search."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simile_plugin.fairseq_training.beam import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
+from simile_plugin.fairseq_training.decoders import known
+from simile_plugin.fairseq_training.steps import decoder_steps
+from simile_plugin.fairseq_training.transformer_steps import transformer_steps
 from simile_plugin.files import InputError
 from simile_plugin.risk import RiskSet, evaluation_mode, layout, unwrap
-from simile_plugin.search import Hypotheses, Recorder, recorder_for, within_memory
+from simile_plugin.search import (
+    Hypotheses,
+    Recorder,
+    Rules,
+    Unrecorded,
+    recorder_for,
+    search,
+    within_memory,
+)
 
 
 def part_of(
@@ -69,12 +79,13 @@ class CandidateGenerator:
         if self.recorder is None and device.type != "cpu":
             self.recorder = recorder_for(device)
 
-        def search(rows: slice) -> Hypotheses:
+        def lists_of(rows: slice) -> Hypotheses:
             part = part_of(sample, rows, pad)
             return beam_search(plain, part, self.cfg, self.dictionary, self.recorder, ends)
 
         with torch.no_grad(), evaluation_mode(plain):
-            hypotheses = within_memory(search, slice(0, len(sample["target"])), self.recorder, pad)
+            rows = slice(0, len(sample["target"]))
+            hypotheses = within_memory(lists_of, rows, self.recorder, pad)
         target = sample["target"]
         risk_set = build_risk_set(target, hypotheses, self.cfg, pad, ends[1])
         risk_set.tags = frozenset(ends)
@@ -103,6 +114,49 @@ def start_and_end(sample: dict[str, Any], pad: int, eos: int) -> tuple[int, int]
     lengths = target.ne(pad).sum(1, keepdim=True)
     last = target.gather(1, (lengths - 1).clamp(min=0))
     return start, start if bool(((last == start) | (lengths == 0)).all()) else eos
+
+
+def beam_search(
+    model: Any,
+    sample: dict[str, Any],
+    cfg: SimileRiskConfig,
+    dictionary: Any,
+    recorder: Recorder | None = None,
+    ends: tuple[int, int] | None = None,
+) -> Hypotheses:
+    """Return the n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
+
+    Args:
+        model: an encoder-decoder.
+        sample: fairseq's batch.
+        cfg: as fairseq's options of these names, N = ``risk_candidates`` being its beam.
+        dictionary: target dictionary.
+        recorder: of a plain Transformer's steps; None: they are not recorded.
+        ends: first decoder input, and what ends a hypothesis. Default: both are eos.
+
+    Raises:
+        InputError: if the longest allowed hypothesis is empty.
+    """
+    net_input = sample["net_input"]
+    source = net_input["src_tokens"]
+    longest = source.size(1)
+    allowed = int(cfg.risk_max_len_a * longest + cfg.risk_max_len_b)
+    max_len = min(allowed, model.decoder.max_positions() - 1)
+    if max_len < 1:
+        raise InputError(
+            f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets {max_len}, "
+            "expected at least 1; raise them"
+        )
+    eos = dictionary.eos()
+    rules = Rules.of(cfg, dictionary.pad(), *(ends or (eos, eos)))
+    asked = (rules, len(source), max_len, source.device)
+    with torch.no_grad():
+        if known(model.decoder).plain_layers:
+            recorder = recorder or Unrecorded()
+            steps = transformer_steps(model, net_input, rules.size, max_len + 1, recorder)
+            return search(steps, *asked, recorder)
+        with decoder_steps(model, net_input, rules.size) as own_steps:
+            return search(own_steps, *asked, Unrecorded())
 
 
 def build_risk_set(

@@ -11,10 +11,11 @@ from simile_plugin.risk.distribution import (
     beyond_bleu_distribution,
     candidate_distribution,
     candidate_scores,
+    cost_without_members,
     expected_cost,
+    finite_rows,
 )
 from simile_plugin.risk.log_probabilities import label_smoothed_nll
-from simile_plugin.risk.nonfinite import cost_without_members, finite_rows
 from simile_plugin.risk.settings import RiskSettings
 from simile_plugin.risk.update_log import Scored
 

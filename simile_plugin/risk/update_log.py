@@ -14,10 +14,15 @@ from torch import Tensor
 
 from simile_plugin.encoder import split_words
 from simile_plugin.reward import chrf_statistics, corpus_bleu, corpus_chrf, repetition
-from simile_plugin.risk.distribution import entropy, expected_cost, masked_std
+from simile_plugin.risk.distribution import (
+    FiniteRows,
+    cost_without_members,
+    entropy,
+    expected_cost,
+    masked_std,
+)
 from simile_plugin.risk.length_control import length_slope
 from simile_plugin.risk.list_reward import Judged
-from simile_plugin.risk.nonfinite import FiniteRows, cost_without_members
 
 OF_REFERENCES = ("cost_simile", "cost_bleu", "sim", "simile")
 SENTENCE_MEANS = (

@@ -4,12 +4,10 @@ A decoder is `Steps`: those of a `NodeCache` can be recorded by a `Recorder`, fo
 """
 
 from simile_plugin.search.beam import Hypotheses, Rules
-from simile_plugin.search.compaction import AtOnce, Halves
 from simile_plugin.search.continuations import kernels_for
-from simile_plugin.search.loop import Steps, search
-from simile_plugin.search.memory import within_memory
+from simile_plugin.search.loop import Steps, search, within_memory
 from simile_plugin.search.node_cache import ROOM, NodeCache
-from simile_plugin.search.recorder import Recorder, Unrecorded, recorder_for
+from simile_plugin.search.recorder import AtOnce, Halves, Recorder, Unrecorded, recorder_for
 
 __all__ = [
     "ROOM",

@@ -7,7 +7,7 @@ from fairseq import search
 from fairseq.sequence_generator import SequenceGenerator
 from torch import nn
 
-from simile_plugin.fairseq_training.beam import beam_search
+from simile_plugin.fairseq_training.candidates import beam_search
 from simile_plugin.fairseq_training.config import SimileRiskConfig
 from simile_plugin.fairseq_training.transformer_steps import add_and_norm
 from simile_plugin.search import AtOnce, recorder_for

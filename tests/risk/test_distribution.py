@@ -10,6 +10,28 @@ from hypothesis import strategies as st
 from simile_plugin.risk import distribution as risk
 
 
+def test_finite_rows_by_hand():
+    # two sentences, a reference and two candidates each, two tokens
+    lprobs = torch.tensor(
+        [
+            [[-1.0, -1.0], [-1.0, math.nan], [-2.0, -1.0]],
+            [[-math.inf, -1.0], [-1.0, -1.0], [-1.0, -2.0]],
+        ],
+        requires_grad=True,
+    )
+    means = torch.tensor([[-3.0, -3.0], [-3.0, -3.0]])
+    reward = torch.tensor([[math.nan, 0.5, 0.25], [0.0, math.inf, 0.75]])
+    members = torch.tensor([[False, True, True], [False, True, True]])
+    rows = risk.finite_rows(lprobs, means, reward, members)
+    assert rows.members.tolist() == [[False, False, True], [False, False, True]]
+    assert rows.references.tolist() == [True, False]
+    assert rows.dropped.tolist() == [1, 1 + 1]  # a score; a reward and a reference
+    assert rows.reward.tolist() == [[0.0, 0.5, 0.25], [0.0, 0.0, 0.75]]
+    assert rows.mean_lprobs.tolist() == [[-3.0, -3.0], [0.0, 0.0]]
+    rows.token_lprobs.sum().backward()
+    assert lprobs.grad.tolist() == [[[1, 1], [0, 0], [1, 1]], [[0, 0], [1, 1], [1, 1]]]
+
+
 def test_scores_by_hand():
     lprobs = torch.tensor([[-1.0, -2.0, -5.0], [-0.5, -9.0, -9.0]])
     mask = torch.tensor([[True, True, True], [True, False, False]])
