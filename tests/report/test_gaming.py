@@ -3,7 +3,12 @@
 import pytest
 
 from simile_plugin.encoder.models import Encoder
+from simile_plugin.report.answer import Passages, Table
 from simile_plugin.report.questions.gaming import (
+    FAULTS,
+    Gaming,
+    Signs,
+    answer_gaming,
     faults,
     in_wrong_language,
     is_copied,
@@ -88,3 +93,12 @@ def test_signs_of_outputs(encoder: Encoder) -> None:
     warning = next(text for text in system_warnings(signs, "MLE") if text.startswith("gamed: SIM"))
     assert " and SIMILE is " in warning and warning.endswith("around MLE")
     assert "MLE's, but length and repetition outside" in warning
+
+
+def test_faults_of_several_seeds_are_their_mean() -> None:
+    counts = {"loops": 11 / 3, "empty": 1234.0, "copied": 7.0}
+    signs = Signs("SIMILE", 1.0, 0.0, 1.0, 1.0, 0.0, 30.0, None, None, counts, {})
+    answer = answer_gaming(Gaming([signs], [], "", [], FAULTS, {}), Passages({}))
+    table = answer.parts[0]
+    assert isinstance(table, Table)
+    assert [cell.text for cell in table.groups[0][0]] == ["SIMILE", "3.7", "1234", "7"]
