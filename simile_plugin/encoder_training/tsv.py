@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import IO
 
+from simile_plugin.encoder_training.beginnings import Beginnings
 from simile_plugin.files import (
     InputError,
     Progress,
@@ -144,7 +145,7 @@ class TsvInput:
         paths: plain files, .gz, .zst, or "-" for standard input.
         columns: that hold sentences. With them, standard error tells of cells in quotes, which are
             taken off, and of headers, marks that are no text, equal sides, and columns without
-            sentences in a file's first lines.
+            sentences in a file's first lines; and of these lines where they come again.
 
     Attributes:
         total: bytes of all files; None with a pipe among them.
@@ -172,6 +173,7 @@ class TsvInput:
     def blocks(self) -> Iterator[Block]:
         """Yield blocks of whole lines, file after file."""
         self._before, self._raw = 0, None
+        self._beginnings = Beginnings()
         for path in self.paths:
             if path == "-":
                 yield from self._looked_at(text_chunks(sys.stdin.buffer, STDIN), STDIN)
@@ -185,6 +187,8 @@ class TsvInput:
         for block in self._blocks_of(chunks, name):
             if quoted is None:
                 quoted = self._look(block, self.columns) if self.columns else False
+            if self.columns:
+                self._tell(name, self._beginnings.look(name, block.first_line, block.data))
             yield replace(block, quoted=True) if quoted else block
 
     def _look(self, block: Block, columns: Columns) -> bool:
@@ -201,12 +205,15 @@ class TsvInput:
                 "sentences; leave it out (--header of filter-pairs or binarize-pairs)"
             )
         told += _column_doubts([line.split("\t") for line in lines], columns, block.first_line)
-        told = [f"{block.name}: {text}" for text in told]
+        self._tell(block.name, told)
+        return quoted
+
+    def _tell(self, name: str, doubts: Sequence[str]) -> None:
+        told = [f"{name}: {text}" for text in doubts]
         for text in told:
             if text not in self._told:  # a file may be read twice
                 print(text, file=sys.stderr, flush=True)
         self._told |= set(told)
-        return quoted
 
     def _blocks_of(self, chunks: Iterator[bytes], name: str) -> Iterator[Block]:
         pending, line = b"", 1

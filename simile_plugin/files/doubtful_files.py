@@ -13,8 +13,12 @@ HEADER = re.compile(
 )
 FINAL = re.compile(r"""[.!?…。！？।۔؟:;"'”’»)\]]\s*$""")
 WORD = re.compile(r"\w+")
+# Different lines of a part that comes again, and their share of all lines. Of 244 files of text, 17
+# lines of one (0.2%) come again, of others 8 lines or 0.8%.
+LEAST_AGAIN, SHARE_AGAIN = 10, 0.05
 LONG, FEW = 4, 3  # words of a line that is no accident; lines, below which nothing is said
 TWICE = "{0} has its first {1} lines again from line {2} on: was it written or joined twice?"
+AGAIN = "lines {1} to {2} of {0} are lines {3} to {4} again: were they written or joined twice?"
 EVERY_LINE = "{0} has every line twice in a row ({1!r} first): was it written twice?"
 HEADED = (
     "{0} begins with the names of columns ({1!r}), which is taken for a sentence: remove line 1"
@@ -48,11 +52,15 @@ UNTRANSLATED = (
 
 
 def file_warning(name: str, lines: Sequence[str]) -> str:
-    """Return what to say of a file that holds itself twice or begins with a header, or ""."""
+    """Return what to say of a file that holds itself or a part twice, or has a header, or ""."""
     if period := repeats_after(lines):
         return TWICE.format(name, period, period + 1)
     if len(lines) > FEW and lines[::2] == lines[1::2] and not len(set(lines)) < len(lines) / 4:
         return EVERY_LINE.format(name, lines[0][:40])
+    start, end, earlier = longest_repeat(lines)
+    if len(set(lines[start:end])) >= max(LEAST_AGAIN, SHARE_AGAIN * len(lines)):
+        before = earlier + 1, earlier + end - start
+        return AGAIN.format(name, start + 1, end, *before)
     returns = [n for n, line in enumerate(lines, 1) if "\r" in line.strip()]
     if 100 * len(returns) > len(lines):
         return RETURNS.format(name, returns[0], lines[returns[0] - 1][:40])
@@ -75,6 +83,26 @@ def repeats_after(lines: Sequence[str]) -> int:
             if list(lines[period:]) == list(lines[:-period]) and len(set(lines)) > period / 2:
                 return period
     return 0
+
+
+def longest_repeat(lines: Sequence[str]) -> tuple[int, int, int]:
+    """Return the start and end of the lines that follow each other earlier, too, and that start.
+
+    Of several such parts it is the one with most different lines. Places are from 0; an end is
+    behind the last line.
+    """
+    places: dict[str, int] = {}
+    best, most = (0, 0, 0), 0
+    start = distance = 0
+    kinds: set[str] = set()
+    for place, line in enumerate(lines):
+        if not distance or line != lines[place - distance]:
+            start, distance, kinds = place, place - places.get(line, place), set()
+        kinds.add(line)
+        places[line] = place
+        if distance and len(kinds) > most:
+            best, most = (start, place + 1, start - distance), len(kinds)
+    return best
 
 
 def is_header(lines: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from simile_plugin.files.doubtful_files import repeats_after
+from simile_plugin.files.doubtful_files import longest_repeat, repeats_after
 from simile_plugin.reward import warnings_of_text
 
 PLACES = ["bridge", "harbour", "market", "station", "garden", "library", "castle", "mill"]
@@ -63,6 +63,21 @@ def test_a_file_that_was_joined_twice():
     assert repeats_after(list("abab")) == 2 and repeats_after(list("abcab")) == 0
     assert repeats_after(["a"] * 6) == repeats_after([]) == repeats_after(["a"]) == 0
     assert repeats_after(list("abcabcabc")) == 3
+
+
+def test_a_part_of_a_file_that_comes_again():
+    assert longest_repeat("abcdef") == longest_repeat("") == (0, 0, 0)
+    assert longest_repeat("abcXabcY") == (4, 7, 0)
+    assert longest_repeat("aXbcYbcaXb") == (7, 10, 0)  # b was last seen elsewhere
+    assert longest_repeat("-----abcXabc") == (9, 12, 5)  # three kinds of lines, not one
+    text = text_warning("ref", [*REFS, *REFS[4:14]])
+    assert text.startswith("lines 33 to 42 of ref are lines 5 to 14 again: were they written or")
+    assert text_warning("ref", [*REFS, *REFS[4:13]]) == ""  # nine are too few
+    others = [
+        f"{ref[:-1]} {n} times." for n in range(9) for ref in REFS
+    ]  # 288, so that 15 are enough
+    assert text_warning("ref", [*others[:274], *others[:14]]) == ""
+    assert text_warning("ref", [*others[:273], *others[:15]]).startswith("lines 274 to 288 of ref")
 
 
 @pytest.mark.parametrize("header", ["target", "src\ttarget", "source,translation", "en", '"ref"'])
