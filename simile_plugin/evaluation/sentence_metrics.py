@@ -160,10 +160,16 @@ def _bleu(hyps: Sequence[str], refs: Sequence[str], tokenize: str) -> Floats:
 
 
 def differences(mean: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return SIM, SIMILE and LEARNED minus every other metric, and minus encoders before them."""
+    """Return SIM, SIMILE and LEARNED minus every other metric, and minus encoders before them.
+
+    Rewards are held against BLEU, chrF and METEOR, too.
+    """
     ours = [name for name in mean if name.startswith(("SIM", "LEARNED"))]
     theirs = [name for name in mean if name not in ours]
+    surface = [name for name in theirs if name.startswith(("BLEU", "chrF", "METEOR"))]
+    rewards = [name for name in theirs if name not in surface]
     pairs = [(name, other) for name in ours for other in theirs]
+    pairs += [(name, other) for name in rewards for other in surface]
     pairs += [
         (name, other)
         for number, name in enumerate(ours)

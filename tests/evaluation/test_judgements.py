@@ -110,6 +110,14 @@ def test_mean_and_differences_over_files(encoder: Encoder, tmp_path: Path) -> No
     )
     again = evaluate_judgements(Metrics({"e": encoder}), [first, second], resamples=80, seed=3)
     assert again == quality
+    metrics = Metrics({"e": encoder}, rewards=["half"])
+    rewards = evaluate_judgements(metrics, [first, second], resamples=80, seed=3)
+    of, means = rewards.difference["pearson"], rewards.mean["pearson"]
+    assert {*of} == {
+        f"{name} - {other}" for name in ("SIM", "SIMILE", "half") for other in ("BLEU", "chrF")
+    } | {"SIM - half", "SIMILE - half"}
+    expected = means["half"].value - means["chrF"].value
+    assert of["half - chrF"].value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("header", ["n\tour\ttheir\tgrade", "0\tx\ty\t1.5"])
