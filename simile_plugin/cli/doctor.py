@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import shlex
@@ -17,7 +15,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from simile_plugin import __version__
 
@@ -27,9 +24,20 @@ REPOSITORY = Path(__file__).parents[2]
 PYTHON = shlex.quote(sys.executable)
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
 MINIMUM_PYTHON = (3, 11)
-MINIMUM_TORCH = (2, 6)
+MINIMUM_TORCH = "2.6"
 PROBE_SECONDS = 600
 GIB = 1024**3
+# Distribution -> the module of it that is used.
+PACKAGES = {
+    "numpy": "numpy",
+    "scipy": "scipy.stats",
+    "sentencepiece": "sentencepiece",
+    "sacrebleu": "sacrebleu",
+    "safetensors": "safetensors.torch",
+}
+HF = {"transformers": "simile_plugin.hugging_face", "accelerate": "accelerate", "peft": "peft"}
+# compare-mt needs six and does not say so.
+REPORT = {"matplotlib": "matplotlib", "compare-mt": "compare_mt.compare_mt_main"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,43 +88,41 @@ def examine() -> Iterator[Check]:
 
 def check_python() -> Check:
     """Check that Python is 3.11 or newer."""
-    found = f"{sys.version.split()[0]} ({sys.executable})"
+    python = f"{sys.version.split()[0]} ({sys.executable})"
     if tuple(sys.version_info[:2]) >= MINIMUM_PYTHON:
-        return Check("python", "ok", found)
+        return Check("python", "ok", python)
     fix = "apt-get install python3.11 python3.11-venv python3.11-dev, remove .venv, install again"
-    return Check("python", "FAIL", f"{found}; 3.11 or newer is needed", fix)
+    return Check("python", "FAIL", f"{python}; 3.11 or newer is needed", fix)
 
 
 def check_torch() -> Check:
     """Check that torch is recent enough and computes."""
-    torch: Any = importlib.import_module("torch")
+    import torch
+
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
-    found = f"{torch.__version__} ({build} build)"
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < MINIMUM_TORCH:
-        wanted = ".".join(map(str, MINIMUM_TORCH))
-        fix = _pip(f"--upgrade 'torch>={wanted}'")
-        return Check("torch", "FAIL", f"{found}; {wanted} or newer is needed", fix)
+    version = f"{torch.__version__} ({build} build)"
+    major, minor = map(int, torch.__version__.split(".")[:2])
+    if (major, minor) < tuple(map(int, MINIMUM_TORCH.split("."))):
+        fix = _pip(f"--upgrade 'torch>={MINIMUM_TORCH}'")
+        return Check("torch", "FAIL", f"{version}; {MINIMUM_TORCH} or newer is needed", fix)
     if float((torch.ones(2, 2) @ torch.ones(2, 2)).sum()) != 8.0:
-        raise RuntimeError(f"{found}; wrong product of two matrices")
-    return Check("torch", "ok", found)
+        raise RuntimeError(f"{version}; wrong product of two matrices")
+    return Check("torch", "ok", version)
 
 
 def check_cuda() -> Check:
     """Check that torch computes on each GPU, and show its memory in GiB."""
-    torch: Any = importlib.import_module("torch")
+    import torch
+
     if not torch.version.cuda:
-        if shutil.which("nvidia-smi"):
-            fix = _pip_again("torch") + " (with pip's index set to a CUDA build)"
-            return Check("cuda", "warn", "a GPU seems to be here, but torch is a CPU build", fix)
-        return Check("cuda", "ok", "no GPU; everything runs on the CPU")
+        if not shutil.which("nvidia-smi"):
+            return Check("cuda", "ok", "no GPU; everything runs on the CPU")
+        fix = f"{_pip_again('torch')} (with pip's index set to a CUDA build)"
+        return Check("cuda", "warn", "a GPU seems to be here, but torch is a CPU build", fix)
     if not torch.cuda.is_available():
-        found = f"torch is a CUDA {torch.version.cuda} build, but finds no GPU it can use"
-        return Check(
-            "cuda",
-            "warn",
-            found,
-            "without a GPU, none; else nvidia-smi (is the driver recent enough?)",
-        )
+        text = f"torch is a CUDA {torch.version.cuda} build, but finds no GPU it can use"
+        fix = "without a GPU, none; else nvidia-smi (is the driver recent enough?)"
+        return Check("cuda", "warn", text, fix)
     devices, busy = [], False
     for index in range(torch.cuda.device_count()):
         # Fails here, and not in training, when torch has no code for this GPU.
@@ -129,23 +135,10 @@ def check_cuda() -> Check:
     return Check("cuda", "warn" if busy else "ok", "; ".join(devices), fix)
 
 
-def check_fairseq() -> Check:
-    """Check fairseq: the version, whose internals the plugin uses, and its compiled batching."""
-    version, other = _version("fairseq-fixed"), _version("fairseq")
-    if not version and not other:
-        found = "not installed; fairseq-train needs it (a wheel on Python 3.12, else a compiler)"
-        return Check("fairseq", "none", found, _pip_fairseq())
-    importlib.import_module("fairseq_cli.train")
-    wanted = FAIRSEQ.split("==")[1]
-    if version != wanted:
-        found = f"fairseq-fixed {version or 'is not installed'}; {wanted} is needed"
-        return Check("fairseq", "FAIL", found, _pip_fairseq())
-    if other:
-        found = f"fairseq {other} and {FAIRSEQ} are both installed, one over the other"
-        fix = f"{PYTHON} -m pip uninstall fairseq && {_pip_fairseq()}"
-        return Check("fairseq", "FAIL", found, fix)
-    importlib.import_module("fairseq.data.data_utils_fast")  # compiled, against some numpy
-    return Check("fairseq", "ok", f"{FAIRSEQ}, imports")
+def check_package(name: str) -> Check:
+    """Check that a package imports."""
+    importlib.import_module(PACKAGES[name])
+    return Check(name, "ok", _version(name) or "imports")
 
 
 def check_row_kernel() -> Check:
@@ -153,40 +146,44 @@ def check_row_kernel() -> Check:
     from simile_plugin.encoder_training import load_kernel
 
     if load_kernel() is None:
-        fix = "apt-get install gcc, then install simile-plugin again"
-        return Check("row kernel", "none", "not compiled: encoders train more slowly", fix)
+        text = "not compiled: encoders train more slowly"
+        return Check("row kernel", "none", text, _fix("row kernel"))
     return Check("row kernel", "ok", "compiled")
 
 
-def check_package(name: str, module: str = "") -> Check:
-    """Check that a package imports."""
-    importlib.import_module(module or name)
-    return Check(name, "ok", _version(name) or "imports")
+def check_fairseq() -> Check:
+    """Check fairseq: the version, whose internals the plugin uses, and its compiled batching."""
+    version, other, fix = _version("fairseq-fixed"), _version("fairseq"), _fix("fairseq")
+    if not version and not other:
+        text = "not installed; fairseq-train needs it (a wheel on Python 3.12, else a compiler)"
+        return Check("fairseq", "none", text, fix)
+    importlib.import_module("fairseq_cli.train")
+    wanted = FAIRSEQ.partition("==")[2]
+    if version != wanted:
+        text = f"fairseq-fixed {version or 'is not installed'}; {wanted} is needed"
+        return Check("fairseq", "FAIL", text, fix)
+    if other:
+        text = f"fairseq {other} and {FAIRSEQ} are both installed, one over the other"
+        return Check("fairseq", "FAIL", text, f"{PYTHON} -m pip uninstall fairseq && {fix}")
+    importlib.import_module("fairseq.data.data_utils_fast")  # compiled, against some numpy
+    return Check("fairseq", "ok", f"{FAIRSEQ}, imports")
 
 
 def check_extra(extra: str, needs: str, packages: dict[str, str]) -> Check:
     """Check that what an extra installs (distribution -> module) imports, if it is there."""
-    missing = [name for name in packages if not _version(name)]
-    if missing:
-        found = f"{', '.join(missing)} not installed; {needs} needs the extra"
-        return Check(extra, "none", found, _pip_extra(extra))
+    versions = {name: _version(name) for name in packages}
+    if missing := [name for name, version in versions.items() if not version]:
+        text = f"{', '.join(missing)} not installed; {needs} needs the extra"
+        return Check(extra, "none", text, _fix(extra))
     for module in packages.values():
         importlib.import_module(module)
-    return Check(extra, "ok", ", ".join(f"{name} {_version(name)}" for name in packages))
+    return Check(extra, "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
-
-HF = {"transformers": "simile_plugin.hugging_face", "accelerate": "accelerate", "peft": "peft"}
-# compare-mt needs six and does not say so.
-REPORT = {"matplotlib": "matplotlib", "compare-mt": "compare_mt.compare_mt_main"}
 
 CHECKS: dict[str, Callable[[], Check]] = {
     "torch": check_torch,
     "cuda": check_cuda,
-    "numpy": partial(check_package, "numpy"),
-    "scipy": partial(check_package, "scipy", "scipy.stats"),
-    "sentencepiece": partial(check_package, "sentencepiece"),
-    "sacrebleu": partial(check_package, "sacrebleu"),
-    "safetensors": partial(check_package, "safetensors", "safetensors.torch"),
+    **{name: partial(check_package, name) for name in PACKAGES},
     "row kernel": check_row_kernel,
     "fairseq": check_fairseq,
     "hf": partial(check_extra, "hf", "simile finetune-hf", HF),
@@ -200,7 +197,8 @@ def probe(name: str) -> None:
         check = CHECKS[name]()
     except BaseException as error:  # a package may even exit when it is imported
         text = " ".join(str(error).split()) or "no message"
-        check = Check(name, "FAIL", f"{type(error).__name__}: {text}", _fix(name, error))
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        check = Check(name, "FAIL", f"{type(error).__name__}: {text}", _fix(name, missing))
     print("\n" + json.dumps(dataclasses.asdict(check)), flush=True)
 
 
@@ -217,24 +215,11 @@ def _in_own_process(name: str) -> Check:
         )
         return Check(**json.loads(done.stdout.splitlines()[-1]))
     except subprocess.TimeoutExpired:
-        found = f"no answer within {PROBE_SECONDS} s"
+        text = f"no answer within {PROBE_SECONDS} s"
     except (IndexError, TypeError, ValueError):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        found = f"ended with status {done.returncode}: {last}"
-    return Check(name, "FAIL", found, _fix(name))
-
-
-def _fix(name: str, error: BaseException | None = None) -> str:
-    """Return the command that repairs what made a check fail, with `error` if it is known."""
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing in ("torch", "numpy", "sentencepiece"):
-        return _pip(missing)
-    if name in ("hf", "report"):
-        return _pip_extra(name)
-    if name == "fairseq":
-        return _pip_fairseq()
-    package = "torch" if name == "cuda" else name
-    return _pip(package) if missing else _pip_again(package)
+        text = f"ended with status {done.returncode}: {last}"
+    return Check(name, "FAIL", text, _fix(name))
 
 
 def _version(distribution: str) -> str:
@@ -242,6 +227,22 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _fix(name: str, missing: str | None = None) -> str:
+    """Return the command that repairs a check; missing: the module that it did not find."""
+    if missing in ("torch", "numpy", "sentencepiece"):
+        return _pip(missing)
+    if name in ("hf", "report"):
+        return _pip_extra(name)
+    if name == "row kernel":
+        return "apt-get install gcc, then install simile-plugin again"
+    if name == "fairseq":  # built against the torch and numpy that are here
+        tools = _pip("torch numpy cython setuptools wheel")
+        build = "--no-build-isolation --no-cache-dir --force-reinstall --no-deps"
+        return f"{tools} && {_pip(f'{build} {FAIRSEQ}')} && {_pip_extra(name)}"
+    package = "torch" if name == "cuda" else name
+    return _pip(package) if missing else _pip_again(package)
 
 
 def _pip(arguments: str) -> str:
@@ -259,9 +260,3 @@ def _pip_extra(extra: str) -> str:
     place = f"{REPOSITORY}[{extra}]" if cloned else f"simile-plugin[{extra}]"
     built = "--no-build-isolation " * (extra == "fairseq")
     return _pip(f"{built}{'-e ' * cloned}{shlex.quote(place)}")
-
-
-def _pip_fairseq() -> str:
-    """Return how fairseq is built against the torch and numpy that are here, in two steps."""
-    build = _pip(f"--no-build-isolation --no-cache-dir --force-reinstall --no-deps {FAIRSEQ}")
-    return f"{_pip('torch numpy cython setuptools wheel')} && {build} && {_pip_extra('fairseq')}"

@@ -135,7 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Choose and write; InputError for input that cannot be used."""
     from simile_plugin.files import Progress, check_outputs, check_standard_input
-    from simile_plugin.nbest import choose_all, expected_utilities, sources
+    from simile_plugin.nbest import choose, expected_utilities, sources
     from simile_plugin.reward import Reward
 
     options = read_flags(args, Options)
@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     _warn(options, reward, lists)
     with Progress(len(lists), "list") as bar:
         utilities = expected_utilities(lists, scorer, pseudo, options.weights, bar.update)
-    choices = choose_all(lists, utilities)
+    choices = [choose(*pair) for pair in zip(lists, utilities, strict=True)]
     numbers = [
         {"utility": float(values[place]), "utility_of_first": float(values[one.first])}
         if place is not None

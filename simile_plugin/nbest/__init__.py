@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # later: a report does not wait for torch to read lists
     from simile_plugin.nbest.mbr import (
         TIE,
         choose,
-        choose_all,
         expected_utilities,
     )
     from simile_plugin.nbest.readers import (
@@ -40,7 +39,6 @@ __all__ = [
     "NbestList",
     "are_sampled",
     "choose",
-    "choose_all",
     "cost_warning",
     "expected_utilities",
     "name_of_first",

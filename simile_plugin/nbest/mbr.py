@@ -97,11 +97,6 @@ def choose(one: NbestList, utilities: Floats) -> int | None:
     return int(max(tied, key=lambda i: (one.scores[i] if one.scores else 0.0, -i)))
 
 
-def choose_all(lists: Sequence[NbestList], values: Sequence[Floats]) -> list[int | None]:
-    """Return `choose` of each list."""
-    return [choose(one, row) for one, row in zip(lists, values, strict=True)]
-
-
 def model_weights(refs: NbestList) -> dict[str, float]:
     """Return w(r) = exp(s(r)) / sum of exp(s): the model's probabilities, renormalised.
 

@@ -7,7 +7,7 @@ import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import NbestList, choose_all, expected_utilities
+from simile_plugin.nbest import NbestList, choose, expected_utilities
 from simile_plugin.reward import Reward, Scorer
 from tests.conftest import SENTENCES
 
@@ -29,7 +29,7 @@ def test_the_utility_of_one_reference_is_the_reward(encoder: Encoder) -> None:
     for one, row in zip(LISTS, values, strict=True):
         expected = [float(scorer.values([[hyp]], [one.ref or ""], [])) for hyp in one.hyps]
         assert row.tolist() == pytest.approx(expected, abs=1e-6)
-    assert choose_all(LISTS, values) == [0, None, 0]
+    assert [*map(choose, LISTS, values)] == [0, None, 0]
     counted = expected_utilities(LISTS, Scorer(Reward("tests.nbest.test_oracle:words")), pseudo)
     assert [row.tolist() for row in counted] == [[8, 8, 8], [], [10, 8]]
 

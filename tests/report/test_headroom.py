@@ -8,7 +8,7 @@ import pytest
 
 from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
-from simile_plugin.nbest import choose_all, expected_utilities, read_nbest_lists
+from simile_plugin.nbest import choose, expected_utilities, read_nbest_lists
 from simile_plugin.report.inputs.options import PairedTest
 from simile_plugin.report.questions import headroom
 from simile_plugin.report.questions.headroom import Headroom, measure_headroom
@@ -65,7 +65,7 @@ def test_choices_by_hand(result: Headroom, path: str, encoder: Encoder) -> None:
         assert result.choices[choice]["bleu"].value == pytest.approx(bleu(hyps))
     lists = read_nbest_lists(path, "LISTS", refs=REFS)
     utilities = expected_utilities(lists, Scorer(Reward("simile"), encoder))
-    hyps = [one.hyps[p or 0] for one, p in zip(lists, choose_all(lists, utilities), strict=True)]
+    hyps = [one.hyps[p or 0] for one, p in zip(lists, map(choose, lists, utilities), strict=True)]
     assert result.choices["mbr"]["bleu"].value == pytest.approx(bleu(hyps))
     simile = Scorer(encoder=encoder).lists([[ref] for ref in expected["best_bleu"]], REFS).simile
     assert simile is not None

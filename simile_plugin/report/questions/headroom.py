@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import InputError, Progress
-from simile_plugin.nbest import NbestList, choose_all, expected_utilities, name_of_first, sources
+from simile_plugin.nbest import NbestList, choose, expected_utilities, name_of_first, sources
 from simile_plugin.report.answer import (
     HEADINGS,
     Answer,
@@ -192,7 +192,7 @@ def measure_headroom(
     scored = _score(lists, scorer, progress)
     spec = "chrf" if scorer.encoder is None else "simile"
     utilities = expected_utilities(lists, replace(scorer, reward=Reward(spec)))
-    chosen = choose_all(lists, utilities)
+    chosen = [choose(*pair) for pair in zip(lists, utilities, strict=True)]
     first = np.array([candidates.first for candidates in lists])
     places = {FIRST: first, MBR: np.array([place or 0 for place in chosen])}
     places |= {f"best_{metric}": scored.best(metric, first) for metric in scored.rewards}
