@@ -217,9 +217,10 @@ def _pairs(names: Sequence[str], baselines: Sequence[str]) -> list[tuple[int, in
 
 
 def _tokenised(systems: Sequence[System], references: References) -> list[str]:
-    texts = [(references.name, references.lines)]
+    refs = references.lines
+    texts = [(references.name, refs)]
     texts += [pair for of in systems for pair in zip(of.files, of.outputs, strict=True)]
-    return [text for name, own in texts for text in warnings_of_text(name, own, references.lines)]
+    return [text for name, lines in texts for text in warnings_of_text(name, lines, refs)]
 
 
 def _system_scores(

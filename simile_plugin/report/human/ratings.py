@@ -185,12 +185,12 @@ def compare_ratings(
     """
     if not answers:
         raise InputError("--answers: got no file; expected one for each annotator")
-    ordered = sorted(answers, key=lambda own: own.annotator)
-    for one, other in itertools.pairwise(ordered):
-        if one.annotator == other.annotator:
+    ordered = sorted(answers, key=lambda sheet: sheet.annotator)
+    for sheet, other in itertools.pairwise(ordered):
+        if sheet.annotator == other.annotator:
             raise InputError(
-                f"--answers: {one.path} and {other.path} are both answers to sheet "
-                f"{one.annotator}; give one of them, or each annotator a sheet of their own"
+                f"--answers: {sheet.path} and {other.path} are both answers to sheet "
+                f"{sheet.annotator}; give one of them, or each annotator a sheet of their own"
             )
     table = _by_system(study, ordered)  # name -> (A, T)
     of = {n: significance.mean_statistics(table[n].mean(0)[None]) for n in study.systems}
@@ -202,7 +202,7 @@ def compare_ratings(
         return significance.paired_p_value(of[first], of[second], of_both)
 
     numbers = [n for n in range(1, 1 + len(study.items)) if all(n in a.ratings for a in ordered)]
-    by_item = np.array([[own.ratings[n] for n in numbers] for own in ordered])
+    by_item = np.array([[sheet.ratings[n] for n in numbers] for sheet in ordered])
     return Ratings(
         study=study.fingerprint,
         annotators=[answer.path for answer in ordered],
@@ -232,7 +232,7 @@ def mean_ratings(study: Study, answers: Sequence[Answers]) -> dict[tuple[int, st
     """Return (line from 1, translation) -> mean rating over the annotators who rated the item."""
     means = {}
     for number, item in enumerate(study.items, start=1):
-        if values := [one.ratings[number] for one in answers if number in one.ratings]:
+        if values := [sheet.ratings[number] for sheet in answers if number in sheet.ratings]:
             means[item.line, item.translation] = sum(values) / len(values)
     return means
 

@@ -153,7 +153,7 @@ def draw_study(
     ]
     rng.shuffle(items)
     # ? for what is not UTF-8 in a name: the key is text
-    files = {one.name: one.files[0].encode(errors="replace").decode() for one in systems}
+    files = {system.name: system.files[0].encode(errors="replace").decode() for system in systems}
     return Study(settings, tuple(outputs), differ, files, tuple(items))
 
 

@@ -195,7 +195,7 @@ class Inputs:
         if options.ref:
             refs = self.refs
         elif options.nbest_lists:
-            refs = [one.ref or "" for one in self.nbest_lists]
+            refs = [candidates.ref or "" for candidates in self.nbest_lists]
         return is_unspaced(refs, options.tokenize)
 
     @cached_property
@@ -206,8 +206,9 @@ class Inputs:
 
         if doubt := cost_warning(self.nbest_lists):
             return f"{self.options.nbest_lists}: {doubt}"
-        path, refs = f"{self.options.nbest_lists}", [one.ref or "" for one in self.nbest_lists]
-        firsts = [one.hyps[one.first] for one in self.nbest_lists]
+        path, lists = f"{self.options.nbest_lists}", self.nbest_lists
+        refs = [candidates.ref or "" for candidates in lists]
+        firsts = [candidates.hyps[candidates.first] for candidates in lists]
         doubts = warnings_of_text(path, firsts, refs)
         doubts += warnings_of_text(f"the references of {path}", refs)
         return doubts[0] if doubts else ""

@@ -37,17 +37,19 @@ def judge_systems(
     if spec.startswith(NEURAL):
         return _neural_scores(spec, systems, refs, srcs)
     title, signature, embed = _load(spec)
-    distinct = list(dict.fromkeys([*refs, *(h for one in systems for o in one.outputs for h in o)]))
+    outputs = [output for system in systems for output in system.outputs]
+    distinct = list(dict.fromkeys([*refs, *(hyp for output in outputs for hyp in output)]))
     vectors = embed(distinct)
     vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     place = {text: row for row, text in enumerate(distinct)}
     of_refs = vectors[[place[ref] for ref in refs]]
 
     def cosines(output: Sequence[str]) -> list[float]:
-        own = vectors[[place[hyp] for hyp in output]]
-        return [float(cosine) for cosine in (own * of_refs).sum(1).clip(-1, 1)]
+        of_output = vectors[[place[hyp] for hyp in output]]
+        return [float(cosine) for cosine in (of_output * of_refs).sum(1).clip(-1, 1)]
 
-    return title, signature, {one.name: [cosines(o) for o in one.outputs] for one in systems}
+    more = {system.name: [cosines(output) for output in system.outputs] for system in systems}
+    return title, signature, more
 
 
 def _neural_scores(
@@ -60,7 +62,7 @@ def _neural_scores(
         raise InputError(f"--judge {spec}: reads the sources, too; give them (--src FILE)")
     metric = load_neural_metric(spec, "--judge")
     assert metric is not None, NEURAL
-    more = {one.name: sentence_scores(metric, one.outputs, refs, srcs) for one in systems}
+    more = {system.name: sentence_scores(metric, system.outputs, refs, srcs) for system in systems}
     return Path(spec.partition(":")[2]).name, metric.signature, more
 
 
@@ -70,7 +72,7 @@ def _by_length(embed: Embed) -> Embed:
     def embed_all(texts: Sequence[str]) -> Floats:
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
-        vectors = np.concatenate([embed([texts[place] for place in own]) for own in batches])
+        vectors = np.concatenate([embed([texts[place] for place in batch]) for batch in batches])
         return vectors[np.argsort(order)]
 
     return embed_all

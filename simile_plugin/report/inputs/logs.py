@@ -51,19 +51,23 @@ def read_validations(
         InputError: if there is no validation, saying what the file holds instead.
     """
     lines = read(path, flag)
-    found: Validations = {}
+    validations: Validations = {}
     for line in lines:
         numbers = _json_numbers(line, subset) or _simple_numbers(line, subset)
         if not math.isfinite(numbers.get(UPDATE, math.nan)):
             continue
         update = int(numbers.pop(UPDATE))
-        if line is lines[-1] and ENDS_IN_UPDATE.search(line) and found and update < max(found):
+        if (
+            line is lines[-1]
+            and ENDS_IN_UPDATE.search(line)
+            and update < max(validations, default=0)
+        ):
             continue  # a number that was cut, no run that was resumed
-        found = {earlier: kept for earlier, kept in found.items() if earlier < update}
-        found[update] = numbers
-    if not found:
+        validations = {earlier: kept for earlier, kept in validations.items() if earlier < update}
+        validations[update] = numbers
+    if not validations:
         raise InputError(_explain_nothing(lines, path, flag, subset))
-    return found
+    return validations
 
 
 def _json_numbers(line: str, subset: str) -> dict[str, float]:

@@ -121,16 +121,17 @@ def choose_examples(
     """
     pair, refs, sources, others = texts.pair, texts.refs, texts.sources, texts.others
     first, second = (system.outputs[0] for system in pair)
-    gains = np.stack([own[:, 1] - own[:, 0] for own in scores.values()])  # (metrics, N)
+    # (metrics, N)
+    gains = np.stack([of_pair[:, 1] - of_pair[:, 0] for of_pair in scores.values()])
     different = [i for i in range(len(refs)) if first[i] != second[i]]
     trivial = {i for i in different if _plain(first[i]) == _plain(second[i])}
     rated = {i: _ratings(ratings or {}, i, [*pair, *others]) for i in different}
     names = [system.name for system in pair]
     # Sentences of which one side was not rated are left out.
     people = np.full(len(refs), np.nan)
-    for i, own in rated.items():
-        if {*names} <= own.keys():
-            people[i] = own[names[1]] - own[names[0]]
+    for i, of_sentence in rated.items():
+        if {*names} <= of_sentence.keys():
+            people[i] = of_sentence[names[1]] - of_sentence[names[0]]
     order = _order(gains, people)
 
     def example(i: int) -> Example:
@@ -261,22 +262,22 @@ def marked(first: str, second: str, ref: str) -> tuple[Runs, Runs]:
     kept_of = [
         {
             place + i
-            for place, _, size in _matcher(own, words).get_matching_blocks()
+            for place, _, size in _matcher(tokens, words).get_matching_blocks()
             for i in range(size)
         }
-        for own in (a, b)
+        for tokens in (a, b)
     ]
     for what, a1, a2, b1, b2 in _matcher(a, b).get_opcodes():
-        for own, start, end, runs, kept in (
+        for tokens, start, end, runs, kept in (
             (a, a1, a2, left, kept_of[0]),
             (b, b1, b2, right, kept_of[1]),
         ):
             for place in range(start, end):
                 style = "" if what == "equal" else "agrees" if place in kept else "differs"
                 if place > start and runs[-1][1] == style:
-                    runs[-1] = (f"{runs[-1][0]} {own[place]}", style)
+                    runs[-1] = (f"{runs[-1][0]} {tokens[place]}", style)
                 else:
-                    runs.append((own[place], style))
+                    runs.append((tokens[place], style))
     return left, right
 
 

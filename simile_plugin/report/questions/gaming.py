@@ -376,7 +376,9 @@ def answer_gaming(data: Gaming, examples: Passages) -> Answer:
     """Show warnings first, then the systems' faults and signs, and sentences to read."""
     signs = data.systems
     kinds = list(signs[0].faults)
-    counted = [[one.name, *(f"{round(one.faults[k], 1):g}" for k in kinds)] for one in signs]
+    counted = [
+        [system.name, *(f"{round(system.faults[k], 1):g}" for k in kinds)] for system in signs
+    ]
     parts: list[Part] = [make_table(["Sentences", *kinds], counted)]
     rows = [
         [

@@ -152,16 +152,16 @@ class ScoredLists:
         """Return the metric over the chosen candidates, for the bootstrap."""
         rows = np.arange(len(places))
         if metric in self.counts:
-            own = self.counts[metric][None, rows, places]
-            return SentenceStatistics(own, _corpus_score(metric))
+            chosen = self.counts[metric][None, rows, places]
+            return SentenceStatistics(chosen, _corpus_score(metric))
         return mean_statistics(100 * self.rewards[metric][None, rows, places])
 
     def best(self, metric: str, first: Places) -> Places:
         """Return the place of the highest reward of each list; of equal ones the model's choice."""
         rewards = np.where(self.mask, self.rewards[metric], -np.inf)
         top = rewards.max(axis=1)
-        own = rewards[np.arange(len(first)), first]
-        places: Places = np.where(own >= top - EQUAL, first, rewards.argmax(axis=1))
+        of_first = rewards[np.arange(len(first)), first]
+        places: Places = np.where(of_first >= top - EQUAL, first, rewards.argmax(axis=1))
         return places
 
     def worst(self, metric: str) -> Places:

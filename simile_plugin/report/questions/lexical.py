@@ -146,8 +146,10 @@ def _by_tag(texts: Sequence[Sentences], tags: Sequence[Sentences]) -> Counts:
     # compare-mt cannot place the words of an output whose reference is empty.
     kept = [line for line, ref in enumerate(texts[0]) if ref]
     refs, *outputs = ([text[i] for i in kept] for text in texts)
-    own = [[[named.get(tag, tag) for tag in text[i]] for i in kept] for text in tags]
-    counts = bucketer.calc_statistics(refs, outputs, ref_labels=own[0], out_labels=own[1:])
+    labelled = [[[named.get(tag, tag) for tag in text[i]] for i in kept] for text in tags]
+    counts = bucketer.calc_statistics(
+        refs, outputs, ref_labels=labelled[0], out_labels=labelled[1:]
+    )
     return labels, _counted(counts)[..., : len(labels)]
 
 
@@ -165,8 +167,8 @@ def _rows(
     values = _f1(counts.sum(0, dtype=np.float64), seeds)
     flat = counts.reshape(sentences, parts * width).astype(np.float64)
     drawn = [
-        _f1((own @ flat).reshape(-1, parts, width), seeds)
-        for own in resample_counts(sentences, resamples, seed)
+        _f1((times @ flat).reshape(-1, parts, width), seeds)
+        for times in resample_counts(sentences, resamples, seed)
     ]
     draws = {name: np.concatenate([part[name] for part in drawn]) for name in seeds}
     rows = []
@@ -191,9 +193,8 @@ def _f1(sums: Floats, seeds: Mapping[str, int]) -> dict[str, Floats]:
     refs, totals, matches = np.split(sums, [1, 1 + outputs], axis=-2)
     f1 = 200 * matches / np.maximum(totals + refs, 1)
     ends = np.cumsum(list(seeds.values()))[:-1]
-    return {
-        name: own.mean(-2) for name, own in zip(seeds, np.split(f1, ends, axis=-2), strict=True)
-    }
+    parts = np.split(f1, ends, axis=-2)
+    return {name: of_seeds.mean(-2) for name, of_seeds in zip(seeds, parts, strict=True)}
 
 
 def compare_ngrams(refs: Sentences, first: Sentences, second: Sentences) -> dict[str, list[Ngram]]:

@@ -70,7 +70,7 @@ def ask(inputs: Inputs) -> Answer:
     baseline = None
     for system, row in zip(systems, score_systems(systems, refs, scored), strict=True):
         row.pop(LENGTH_RATIO)
-        scores = {metric: own.seed_scores().tolist() for metric, own in row.items()}
+        scores = {metric: statistics.seed_scores().tolist() for metric, statistics in row.items()}
         if size := sizes.get(system.name):
             point = Point(int(size["n"]), system.files, scores)
             points.setdefault(size["name"], []).append(point)
@@ -101,7 +101,7 @@ def _lacking(points: Mapping[str, Sequence[Point]]) -> list[str]:
 def answer_nbest(data: NbestScores) -> Answer:
     """Show a line a system and N: scores, of several seeds the mean with lowest and highest."""
     points = [("MLE", data.baseline)] if data.baseline else []
-    points += [(name, point) for name, own in data.points.items() for point in own]
+    points += [(name, point) for name, of_system in data.points.items() for point in of_system]
     metrics = list(points[-1][1].scores)
     rows = [
         [
@@ -142,13 +142,13 @@ def nbest_chart(data: NbestScores) -> Chart:
     panels = []
     for metric in metrics:
         lines = {}
-        for name, own in points.items():
-            seeds = [point.scores[metric] for point in own]
+        for name, of_system in points.items():
+            seeds = [point.scores[metric] for point in of_system]
             mean, low, high = list(map(fmean, seeds)), list(map(min, seeds)), list(map(max, seeds))
-            lines[name] = Line([point.n for point in own], mean, low, high)
+            lines[name] = Line([point.n for point in of_system], mean, low, high)
         before = {"MLE": [fmean(data.baseline.scores[metric])]} if data.baseline else {}
         panels.append(Panel(f"Test {HEADINGS[metric]}", lines, before))
     names = " and ".join(HEADINGS[metric] for metric in metrics)
     label = f"Test {names} against the number of candidates, of {', '.join(points)}"
-    sizes = sorted({point.n for own in points.values() for point in own})
+    sizes = sorted({point.n for of_system in points.values() for point in of_system})
     return line_chart(label, panels, "N, candidates a sentence in training", powers=sizes)
