@@ -1,9 +1,9 @@
 """The encoder folder: ``config.json``, ``encoder.safetensors`` and the tokeniser's file.
 
-That is ``sentencepiece.model``, or ``vocabulary.json`` of words or n-grams. A folder of kind "sp"
-is of format version 1 if its preprocessing is that of the oldest versions, other kinds of 2; if it
-drops invisible characters, of 3. The folder of two languages is of 4: beside the files of the
-target it has ``source/``, the encoder folder that reads sources, and ``source.safetensors``.
+That is ``sentencepiece.model``, or ``vocabulary.json`` of words or n-grams. The folder of two
+languages has, beside the files of the target, ``source/``, the encoder folder that reads sources,
+and ``source.safetensors``. Format versions 1 to 3 leave out what they do not have: a source,
+``drop_invisible``, and kinds other than "sp".
 """
 
 from __future__ import annotations
@@ -47,12 +47,7 @@ def save_encoder(
     Args:
         extra_files: name -> bytes, written beside the three parts (a training log, say).
     """
-    version = 1 if encoder.kind == "sp" else 2
-    if encoder.segmenter.preprocessing.drop_invisible:
-        version = 3
-    if encoder.source is not None:
-        version = FORMAT_VERSION
-    config = {"format_version": version, **encoder.config}
+    config = {"format_version": FORMAT_VERSION, **encoder.config}
     tensors = {name: part.cpu().contiguous() for name, part in encoder.tensors().items()}
     with atomic_folder(folder, WEIGHTS) as target:
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"

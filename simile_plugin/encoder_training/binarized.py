@@ -53,7 +53,7 @@ from simile_plugin.files import (
 )
 
 FORMAT = "simile binarized pairs"
-FORMAT_VERSION = 3  # as of encoder folders: older ones where the preprocessing is of old
+FORMAT_VERSION = 3  # 1 and 2 where the preprocessing keeps invisible characters
 MANIFEST = "manifest.json"
 IDS, OFFSETS, HASHES = "ids.bin", "offsets.bin", "hashes.bin"
 
