@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     pseudo = _pseudo_references(options, lists)
     reward = Reward(options.utility, "--utility")
     scorer = options.scorer(reward=reward)
-    _warn(options, reward, lists)
+    _warn(options, reward, lists, pseudo)
     with Progress(len(lists), "list") as bar:
         utilities = expected_utilities(lists, scorer, pseudo, options.weights, bar.update)
     choices = [choose(*pair) for pair in zip(lists, utilities, strict=True)]
@@ -225,19 +225,27 @@ def _pseudo_references(options: Options, lists: Sequence[NbestList]) -> list[Nbe
     return list(read_lists(options.pseudo_refs, "--pseudo-refs")) if options.pseudo_refs else None
 
 
-def _warn(options: Options, reward: Reward, lists: Sequence[NbestList]) -> None:
-    """Say so where text or sources are not what the utility is made for."""
-    firsts = [one.hyps[one.first] for one in lists if one.hyps]
-    srcs = [one.src or "" for one in lists if one.hyps and one.src is not None]
+def _warn(
+    options: Options,
+    reward: Reward,
+    lists: Sequence[NbestList],
+    pseudo: Sequence[NbestList] | None,
+) -> None:
+    """Say so where text, sources or pseudo-references are not what the utility is made for."""
+    theirs = {one.sentence: one.hyps[0] for one in pseudo or () if one.hyps}
+    compared = [one for one in lists if one.hyps and (not theirs or one.sentence in theirs)]
+    firsts = [one.hyps[one.first] for one in compared]
+    srcs = [one.src or "" for one in compared if one.src is not None]
+    refs, name = [theirs[one.sentence] for one in compared if theirs], ""
     if options.against == "references":
-        refs = [one.ref or "" for one in lists]
         name = f"the references of {options.lists}"
-        warn_of_text("mbr", [(name, refs), (options.lists, firsts)], refs, srcs)
         warn_of_whole_sentences("mbr", name, refs, options.tokenize)
-    else:
-        warn_of_text("mbr", [(options.lists, firsts)], srcs=srcs)
-        if "bleu" in reward.weights:
-            warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
+    elif theirs:
+        name = f"--pseudo-refs {options.pseudo_refs}"
+    texts = [(name, refs)] if name else []
+    warn_of_text("mbr", [*texts, (options.lists, firsts)], refs, srcs)
+    if options.against != "references" and "bleu" in reward.weights:
+        warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
     lacking = sum(one.src is None for one in lists)
     if reward.function is not None and lacking:
         print(

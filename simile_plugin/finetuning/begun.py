@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simile_plugin.files import InputError, atomic_write
+from simile_plugin.files import InputError, atomic_write, flag_name
+from simile_plugin.finetuning.options import Options
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,10 @@ class Begun:
             if before == setting.value:
                 continue
             if not setting.binding:
-                logger.warning(f"{flag}: this run had {before}, it goes on with {setting.value}")
+                logger.warning(
+                    f"{flag}: this run had {before or 'none'}, it goes on with "
+                    f"{setting.value or 'none'}"
+                )
                 continue
             difference = f"{flag} {before or 'none'}, got {flag} {setting.value or 'none'}"
             raise InputError(
@@ -80,6 +84,13 @@ class Begun:
     def note(self, now: Mapping[str, Setting]) -> None:
         """Write down what the run is begun with, or goes on with."""
         update_record(self.run, begun={flag: setting.value for flag, setting in now.items()})
+
+
+def settings_of_updates(options: Options) -> dict[str, Setting]:
+    """Return how updates are made, which a run may change on its way, and is warned of."""
+    names = ("batch_size", "update_freq", "schedule", "max_grad_norm", "seed", "bf16", "fp16")
+    values = {flag_name(name): str(getattr(options, name)) for name in names}
+    return {flag: Setting(value, binding=False) for flag, value in values.items()}
 
 
 def read_record(run: Path) -> dict[str, Any]:

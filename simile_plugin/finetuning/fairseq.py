@@ -24,6 +24,7 @@ from simile_plugin.finetuning.begun import (
     Setting,
     digest_of_files,
     read_record,
+    settings_of_updates,
     update_record,
 )
 from simile_plugin.finetuning.fairseq_log import tell
@@ -101,6 +102,7 @@ class FairseqFinetuning:
         flags = [self.data, f"--user-dir={self.user_dir}", *self.model_flags]
         flags += fairseq_flags(options, self.risk, story.updates, bool(story.validation_set))
         begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
+        settings |= settings_of_updates(options)
         begun.check(settings)
         begun.note(settings)
         if read_record(run).get("ended", 0) >= story.updates and begun.before:
@@ -178,6 +180,8 @@ class FairseqFinetuning:
             ),
             # An identity, but what is in --fairseq-flags has none.
             "--reward": Setting(self.reward if reward == self.risk.reward else reward),
+            "--learning-rate": Setting(str(self.options.learning_rate), binding=False),
+            "--fairseq-flags": Setting(self.options.fairseq_flags, binding=False),
         }
 
     def end(self, story: RunStory, run: Path) -> str:

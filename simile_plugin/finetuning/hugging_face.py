@@ -43,7 +43,13 @@ from simile_plugin.files import (
     refuse_overwriting_input,
 )
 from simile_plugin.finetuning.average import Averager, average_folders
-from simile_plugin.finetuning.begun import Begun, Setting, read_record, update_record
+from simile_plugin.finetuning.begun import (
+    Begun,
+    Setting,
+    read_record,
+    settings_of_updates,
+    update_record,
+)
 from simile_plugin.finetuning.options import HuggingFaceOptions
 from simile_plugin.finetuning.story import RunStory, make_story, say
 from simile_plugin.risk import RiskSettings, draw_sample
@@ -277,9 +283,9 @@ class HuggingFaceFinetuning:
             "--prefix": Setting(options.prefix),
             "--monolingual-share": Setting(str(options.monolingual_share)),
             "--max-length": Setting(str(options.max_length), binding=False),
-            "--seed": Setting(str(seed), binding=False),
             "--learning-rate": Setting(str(options.learning_rate)),
         }
+        settings |= settings_of_updates(dataclasses.replace(options, seed=seed))
         for flag, pairs in files.items():
             digest = "" if pairs is None else pairs.digest()
             settings[flag] = Setting(digest, f"another {flag}", binding=flag != "--valid")

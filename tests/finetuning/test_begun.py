@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from simile_plugin.finetuning.begun import (
     Setting,
     digest_of_files,
     read_record,
+    settings_of_updates,
     update_record,
 )
+from simile_plugin.finetuning.options import Options
 
 
 def settings(**values: str) -> dict[str, Setting]:
@@ -55,6 +58,21 @@ def test_what_does_not_bind_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptu
         begin(tmp_path, {"--seed": Setting("2", binding=False)}, goes_on=True)
     assert caplog.messages == ["--seed: this run had 1, it goes on with 2"]
     assert read_record(tmp_path)["begun"] == {"--seed": "2"}
+
+
+def test_how_updates_are_made_does_not_bind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = Options(output=str(tmp_path))
+    begin(tmp_path, settings_of_updates(options), goes_on=False)
+    changed = replace(options, batch_size=8, schedule="constant", seed=2, valid_interval=7)
+    with caplog.at_level(logging.WARNING):
+        begin(tmp_path, settings_of_updates(changed), goes_on=True)
+    assert caplog.messages == [
+        "--batch-size: this run had 30, it goes on with 8",
+        "--schedule: this run had linear, it goes on with constant",
+        "--seed: this run had 1, it goes on with 2",
+    ]
 
 
 def test_the_record_keeps_what_else_is_in_it(tmp_path: Path) -> None:

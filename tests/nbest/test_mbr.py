@@ -162,6 +162,31 @@ def test_a_line_for_each_sentence(lists: Path, capsys: pytest.CaptureFixture[str
     }
 
 
+def test_pseudo_references_of_other_lines_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = "anna boris clara dario elena farid gita hugo ines jonas karla liam".split()
+    texts = [f"{name} sells {name}ford {name}ish near {name}wood" for name in names]
+    written = {
+        "nbest": [[text, text.replace("sells", "sold")] for text in texts],
+        "samples": [[text.replace("near", "by"), text] for text in texts],
+        "shifted": [[text.replace("near", "by"), text] for text in texts[1:] + texts[:1]],
+    }
+    for name, hyps in written.items():
+        lines = [json.dumps({"id": n, "hyps": own}) + "\n" for n, own in enumerate(hyps)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    flags = [tmp_path / "nbest.jsonl", "--utility", "chrf", "--pseudo-refs"]
+    assert run(*flags, tmp_path / "samples.jsonl") == 0
+    assert "warning" not in capsys.readouterr().err
+    assert run(*flags, tmp_path / "shifted.jsonl") == 0
+    told = capsys.readouterr().err.replace(f"{tmp_path}/", "")
+    assert told.startswith(
+        "simile mbr: warning: line 1 of nbest.jsonl ('anna sells annaford annaish near annawoo') "
+        "is like line 12 of the references ('anna sells annaford annaish by annawood'), not like "
+        "line 1, and so are 12 of 12 lines looked at"
+    )
+
+
 def test_pairs_for_training(lists: Path, encoder_folder: Path, tmp_path: Path) -> None:
     stem = tmp_path / "pairs"
     flags = ["--encoder", encoder_folder, "--output", tmp_path / "out", "--write-pairs", stem]

@@ -48,8 +48,11 @@ def test_a_model_is_tuned_and_the_run_goes_on(command: list[str], trainings: Tra
     validated = next(row[1] for row in rows if row[:1] == ["0"])
     assert validated == f"{known['validation']:.4f}"
     assert (trainings.folder / "tuned" / "checkpoint_best.pt").exists()
-    again = run([*command, "4"], trainings)
+    again = run([*command, "4", "--learning-rate", "1e-3", "--update-freq", "2"], trainings)
     assert again.returncode == 0, again.stderr + again.stdout
+    assert "--learning-rate: this run had 0.0002, it goes on with 0.001\n" in again.stderr
+    assert "--update-freq: this run had 1, it goes on with 2\n" in again.stderr
+    assert again.stderr.count("it goes on with") == 2
     rows = [line.split() for line in again.stdout.splitlines()]
     assert [row[0] for row in rows if len(row) == 7 and row[0].isdigit()] == ["0", "2", "4"]
     assert "nothing was trained" not in again.stdout
