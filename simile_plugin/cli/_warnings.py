@@ -44,10 +44,19 @@ def warn_of_text(
 
 
 def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
-    """Say so where hypotheses, references or sources of judgements are not plain text."""
+    """Say so where text of judgements is not plain, and where judgements come twice.
+
+    Then intervals and p-values are of more segments than there are.
+    """
+    from simile_plugin.files import file_warning
     from simile_plugin.reward import tokenised_warning
 
     for file in files:
+        rows = [
+            "\t".join(map(str, row)) for row in zip(file.hyps, file.refs, file.human, strict=True)
+        ]
+        if text := file_warning(f"--judgements {file.path} (lines without a header)", rows):
+            print(f"simile {command}: warning: {text}", file=sys.stderr)
         texts = {"hypotheses": file.hyps, "references": file.refs, "sources": file.srcs}
         for name, lines in texts.items():
             column = f"--judgements {file.path}: the column of {name}"

@@ -56,6 +56,19 @@ def fit(tmp_path, files, encoder_folder):
     return arguments
 
 
+def test_judgements_that_come_twice_are_told(capsys, files, encoder_folder):
+    header, *rows = files[0].read_text().splitlines()
+    command = ["eval-encoder", encoder_folder, "--judgements"]
+    assert main([*map(str, command), str(files[0])]) == 0
+    assert "twice" not in capsys.readouterr().err
+    files[0].write_text("\n".join([header, *rows, *rows]) + "\n")
+    assert main([*map(str, command), str(files[0])]) == 0
+    assert (
+        f"simile eval-encoder: warning: --judgements {files[0]} (lines without a header) has its "
+        "first 24 lines again from line 25 on: was it written or joined twice?\n"
+    ) in capsys.readouterr().err
+
+
 def test_fit_then_score_and_evaluate(capsys, tmp_path, files, fit, encoder_folder):
     printed = run(capsys, *fit())
     assert "LEARNED" in printed and "chrF++" in printed and "common_missing" in printed
