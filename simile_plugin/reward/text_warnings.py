@@ -211,9 +211,7 @@ def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> 
     cases = {_case(lines), _case(refs)}
     if len(cases) == 2 and "" not in cases:
         return CASES.format(name, min(cases))  # "all in ..." comes before "as it is read"
-    if text := written_otherwise(name, lines, refs):
-        return text
-    if text := letters_of_one_side(name, lines, refs):
+    if text := written_otherwise(name, lines, refs) or letters_of_one_side(name, lines, refs):
         return text
     for some, others in ((lines, refs), (refs, lines)):
         beginning = common_beginning(some) if len(some) >= MANY_LINES else ""
