@@ -177,13 +177,38 @@ class HuggingFaceFinetuning:
         if ended >= story.updates:
             StoryCallback(story, 0).tell_earlier(run)
             return story
+        trainer = self._make_trainer(args, story, model, tokenizer, files)
+        try:
+            trainer.train(resume_from_checkpoint=last)
+        except InputError as error:
+            if trainer.risk_state.training:  # not at its end: the best model is not loaded
+                raise
+            self._save(trainer, run)
+            raise InputError(f"{error}; {run} has the best model by validation") from error
+        self._save(trainer, run)
+        if args.process_index == 0:
+            update_record(run, ended=story.updates, known_pairs=story.known)
+        return story
+
+    def _make_trainer(
+        self,
+        args: SimileRiskArguments,
+        story: RunStory,
+        model: Any,
+        tokenizer: Any,
+        files: Mapping[str, Pairs | None],
+    ) -> SimileRiskTrainer:
+        """Make the trainer of a story, and say what it trains."""
+        options = self.options
+        train, valid, more = files["--train"], files["--valid"], files["--monolingual"]
+        assert train is not None
         if options.lora:
             model = with_adapters(model, options.model, options.lora)
         trainer = SimileRiskTrainer(
             model,
             args,
             processing_class=tokenizer,
-            train_dataset=train if more is None else mixed(train, more, share),
+            train_dataset=train if more is None else mixed(train, more, options.monolingual_share),
             eval_dataset=valid,
         )
         if more is not None:
@@ -202,17 +227,7 @@ class HuggingFaceFinetuning:
         if options.prefix:
             text = trainer.translator.text
             text.prefix = text.strings([tokenizer(options.prefix).input_ids])[0]
-        try:
-            trainer.train(resume_from_checkpoint=last)
-        except InputError as error:
-            if trainer.risk_state.training:  # not at its end: the best model is not loaded
-                raise
-            self._save(trainer, run)
-            raise InputError(f"{error}; {run} has the best model by validation") from error
-        self._save(trainer, run)
-        if args.process_index == 0:
-            update_record(run, ended=story.updates, known_pairs=story.known)
-        return story
+        return trainer
 
     def model(self, run: Path, validated: bool) -> Path:
         """Return where a training leaves its model, the best by validation if there were any."""
