@@ -36,8 +36,8 @@ usage: simile COMMAND [options]
        simile COMMAND --help
        simile --version
 
-Minimum risk training of fairseq translation models with the semantic reward SIMILE
-(Wieting et al. 2019, "Beyond BLEU").
+Minimum risk training of translation models of fairseq and Hugging Face, with the semantic
+reward SIMILE (Wieting et al. 2019, "Beyond BLEU").
 
 commands, in the order of use:
 {commands}

@@ -22,7 +22,7 @@ from simile_plugin.files import (
 if TYPE_CHECKING:
     from simile_plugin.encoder import Encoder
 
-HELP = "reads published encoders (.pt); writes sentence-transformers and model2vec folders"
+HELP = "read published encoders (.pt), write sentence-transformers and model2vec folders"
 
 DESCRIPTION = """\
 Convert an encoder.

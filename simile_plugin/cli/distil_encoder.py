@@ -14,7 +14,8 @@ from simile_plugin.files import FILE, option
 
 SIDES = ("source", "target")
 HELP = (
-    "an encoder of a second language by a few thousand translations, or a fast copy of a slow one"
+    "make an encoder of a second language from a few thousand translations, or a fast copy of a "
+    "slow encoder"
 )
 
 DESCRIPTION = """\

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from simile_plugin import __version__
 
-HELP = "checks the installation (Python, torch, GPU, fairseq, ...), names the fixes"
+HELP = "check the installation (Python, torch, GPU, fairseq, ...), and name the fixes"
 
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = shlex.quote(sys.executable)

@@ -35,7 +35,10 @@ from typing import Any
 from simile_plugin.cli._flags import add_flags, read_flags
 from simile_plugin.files import InputError
 
-HELP = "keep the pairs worth training on: score, overlap, length, duplicates, no test sentences"
+HELP = (
+    "keep the pairs worth training an encoder on, by score, overlap and length, without duplicates "
+    "and test sentences"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

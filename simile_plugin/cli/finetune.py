@@ -7,7 +7,7 @@ import argparse
 from simile_plugin.cli._finetuning import add_options, read_options
 from simile_plugin.finetuning import PRESETS_HELP, FairseqOptions
 
-HELP = "fine-tunes a fairseq model (transformer, fconv, lstm, BART) by the reward"
+HELP = "fine-tune a fairseq model (transformer, fconv, lstm, BART) by the reward"
 
 DESCRIPTION = """\
 Fine-tune your own fairseq model by minimum risk training: it translates its training sentences,

@@ -7,7 +7,7 @@ import argparse
 from simile_plugin.cli._finetuning import add_options, read_options
 from simile_plugin.finetuning import LORA_RATE, PRESETS_HELP, HuggingFaceOptions
 
-HELP = "fine-tunes a Hugging Face encoder-decoder (Marian, NLLB, mBART, T5) by the reward"
+HELP = "fine-tune a Hugging Face encoder-decoder (Marian, NLLB, mBART, T5) by the reward"
 
 DESCRIPTION = """\
 Fine-tune an encoder-decoder of transformers by minimum risk training: it translates its training

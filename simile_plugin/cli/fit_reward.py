@@ -19,7 +19,7 @@ from simile_plugin.cli._warnings import (
 )
 from simile_plugin.files import option
 
-HELP = "fits a reward to human judgements, safe against what people were not asked about"
+HELP = "fit a reward to human judgements, and to harm that people were not asked about"
 
 DESCRIPTION = """\
 Fit a learned reward: exp(-sum of weight * feature / 4), in [0, 1]. Its twelve features (SIM's

@@ -26,7 +26,7 @@ from simile_plugin.files import (
     option,
 )
 
-HELP = "blinded rating sheets for people, and what their answers say"
+HELP = "write blinded rating sheets for people, and read their answers"
 
 EXAMPLES = """\
 examples:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simile_plugin.reward import Reward, Scorer
     from simile_plugin.significance import Floats
 
-HELP = "the best of each list of candidates by MBR decoding: no reference, no training needed"
+HELP = "choose the best of each list of candidates by MBR decoding, without reference or training"
 
 DESCRIPTION = """\
 Minimum Bayes risk decoding: of each list, the candidate that is best on average against the others

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "prints the fairseq-train flags of the model in a fairseq checkpoint, one a line"
+HELP = "print the fairseq-train flags of the model in a fairseq checkpoint, one a line"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

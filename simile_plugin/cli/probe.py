@@ -19,7 +19,7 @@ from simile_plugin.files import Range, option
 if TYPE_CHECKING:
     from simile_plugin.evaluation import Texts
 
-HELP = "how a reward can be gamed: by harm, by length, by one text for every sentence"
+HELP = "show how a reward can be gamed: by harm, by length, by one text for every sentence"
 
 DESCRIPTION = """\
 Ask rewards what training would ask them: which bad translations are worth as much as good ones?

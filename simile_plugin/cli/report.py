@@ -15,7 +15,7 @@ from simile_plugin.files import InputError, atomic_write, check_outputs
 if TYPE_CHECKING:
     from simile_plugin.report import Answer, Inputs
 
-HELP = "compare systems: scores with significance tests, what changed; one HTML page of it all"
+HELP = "compare systems: scores with significance tests, what changed, one HTML page of it all"
 
 EXAMPLES = """\
 examples:

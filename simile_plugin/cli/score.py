@@ -15,7 +15,7 @@ from simile_plugin.files import InputError, option
 if TYPE_CHECKING:
     from simile_plugin.reward import ListScores
 
-HELP = "scores hypotheses against references: BLEU, chrF, SIM, SIMILE, by corpus or by sentence"
+HELP = "score hypotheses against references: BLEU, chrF, SIM, SIMILE, by corpus or by sentence"
 
 EPILOG = """\
 scores are percent; files are plain text, one sentence a line, detokenised (.gz or - work too)

@@ -8,7 +8,7 @@ from pathlib import Path
 import simile_plugin
 from simile_plugin.files import InputError
 
-HELP = 'prints the folder for fairseq\'s --user-dir: fairseq-train --user-dir "$(simile user-dir)"'
+HELP = 'print the folder for fairseq\'s --user-dir: fairseq-train --user-dir "$(simile user-dir)"'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

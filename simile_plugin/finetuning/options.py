@@ -21,47 +21,63 @@ class Options:
     """
 
     output: str = option(
-        "folder of the run; one that was stopped goes on", metavar="RUN", range=FILE
+        "folder of the run; the same command goes on with one that was stopped",
+        metavar="RUN",
+        range=FILE,
     )
-    preset: str = option("settings that belong together", "short", choices=list(PRESETS))
-    max_updates: int | None = training("updates", 600, range=COUNT)
+    preset: str = option(
+        "settings that belong together: long has four times the updates of short, paper has the "
+        "paper's settings",
+        "short",
+        choices=list(PRESETS),
+    )
+    max_updates: int | None = training("number of updates", 600, range=COUNT)
     batch_size: int = training("sentences of a batch on each device", 30, range=COUNT)
-    update_freq: int = training("batches an update", 1, range=COUNT)
+    update_freq: int = training(
+        "batches whose gradients are accumulated for an update", 1, range=COUNT
+    )
     learning_rate: float = training(
-        "of Adam (finetune-hf: a tenth of it, with --lora 1e-3)", 2e-4, range=ABOVE_0
+        "learning rate of Adam; finetune-hf takes a tenth of the preset's, with --lora five times "
+        "that of the preset",
+        2e-4,
+        range=ABOVE_0,
     )
     schedule: str = training(
-        "of the rate: linear falls to 0", "linear", choices=["linear", "constant"]
+        "course of the learning rate: linear falls to 0", "linear", choices=["linear", "constant"]
     )
-    max_grad_norm: float = training("clips the gradient's norm (0: never)", 5.0, range=NOT_NEGATIVE)
+    max_grad_norm: float = training(
+        "largest norm of the gradient, to which it is clipped (0: never)", 5.0, range=NOT_NEGATIVE
+    )
     valid_interval: int = training(
-        "updates between validations, by the beam of training; they are saved, too",
+        "updates between validations, which translate by the beam of training and save the model",
         100,
         range=COUNT,
     )
     patience: int = training(
-        "validations in a row without a better BLEU that end the training (0: none do); "
+        "end the training after as many validations in a row without a better BLEU (0: never); "
         "the 600 updates of --preset short have fewer",
         10,
         range=NOT_NEGATIVE,
     )
     log_interval: int = training("updates between log lines", 10, range=COUNT)
-    seed: int = training("of shuffling, dropout and sampling", 1, range=SEED)
+    seed: int = training("random seed of shuffling, dropout and sampling", 1, range=SEED)
     seeds: int = training(
-        "trainings, by --seed and the seeds after it, one after the other in RUN/seed.K; the mean "
-        "of their weights is one model, as fast as each",
+        "number of trainings, by --seed and the seeds after it, one after the other in RUN/seed.K; "
+        "the mean of their weights is one model, as fast as each",
         1,
         range=COUNT,
     )
-    bf16: bool = training("mixed precision", False)
-    fp16: bool = training("mixed precision, with a loss scale", False)
+    bf16: bool = training("train in mixed precision (bfloat16)", False)
+    fp16: bool = training("train in mixed precision (float16), with a loss scale", False)
 
 
 @dataclass
 class FairseqOptions(Options):
     """Flags of `simile finetune` beside those of the risk."""
 
-    data: str = option("folder by fairseq-preprocess", metavar="DATA-BIN", names=["data"])
+    data: str = option(
+        "folder that fairseq-preprocess has written", metavar="DATA-BIN", names=["data"]
+    )
     model: str = option("checkpoint to begin from", metavar="MLE.pt", names=["model"], range=FILE)
     train: str | None = option(
         "pairs to train on in the place of DATA-BIN's: another folder by fairseq-preprocess, with "
@@ -90,9 +106,13 @@ class HuggingFaceOptions(Options):
     """
 
     model: str = option("folder, or name of a model on the hub", metavar="MODEL", names=["model"])
-    train: tuple[str, str] = option("pairs", metavar=("SRC", "TGT"), range=FILE)
+    train: tuple[str, str] = option(
+        "training pairs: two files, one sentence a line, in one order",
+        metavar=("SRC", "TGT"),
+        range=FILE,
+    )
     valid: tuple[str, str] | None = option(
-        "validation pairs", None, metavar=("SRC", "TGT"), range=FILE
+        "validation pairs, in two files alike", None, metavar=("SRC", "TGT"), range=FILE
     )
     monolingual: str | None = option(
         "more sources, without references: only their risk is trained on, by a --reward that reads "
@@ -101,16 +121,20 @@ class HuggingFaceOptions(Options):
         range=FILE,
     )
     monolingual_share: float = option(
-        "of these sources among all sentences", 0.5, range=SHARE, metavar="SHARE"
+        "share of these sources among all sentences", 0.5, range=SHARE, metavar="SHARE"
     )
-    source_lang: str | None = option("language of the sources", None, metavar="CODE")
-    target_lang: str | None = option("language of the targets", None, metavar="CODE")
-    prefix: str = option("put before every source (T5)", "")
-    max_length: int = training("tokens of a sentence; what is longer is cut", 128, range=COUNT)
+    source_lang: str | None = option(
+        "language of the sources, as the tokenizer names it", None, metavar="CODE"
+    )
+    target_lang: str | None = option(
+        "language of the targets, as the tokenizer names it", None, metavar="CODE"
+    )
+    prefix: str = option("text to put before every source (T5)", "")
+    max_length: int = training("most tokens of a sentence; a longer one is cut", 128, range=COUNT)
     target_pieces: str = training(
-        "pieces of which candidates are made and over which they are scored: those of the target "
-        "language (auto: its references', characters and tags, where the vocabulary has 100,000 or "
-        "more), all, or a FILE with one a line beside them; the model that is saved is whole",
+        "pieces of which candidates are made and over which they are scored. auto: those of the "
+        "references, characters and tags, if the vocabulary has 100,000 or more. all: the whole "
+        "vocabulary. FILE: those of auto, and the file's, one a line. The saved model is whole",
         "auto",
         metavar="auto|all|FILE",
     )
@@ -121,5 +145,5 @@ class HuggingFaceOptions(Options):
         "upload RUN to the hub when its model is saved (needs a token: hf auth login)", False
     )
     hub_model_id: str | None = option(
-        "its name there, NAME or ORGANISATION/NAME (default: that of RUN)", None, metavar="NAME"
+        "name on the hub, NAME or ORGANISATION/NAME (default: that of RUN)", None, metavar="NAME"
     )
