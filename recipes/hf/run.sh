@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Multi30k German-English with a Hugging Face model: a Marian model from scratch by transformers'
+# Multi30k German-English with a Hugging Face model: a small model from scratch by transformers'
 # own trainer, then risk training on each of REWARDS by simile finetune-hf at its defaults; a table with
 # significance. Run it again after an interruption: finished steps are skipped, trainings resume.
 #
@@ -16,6 +16,7 @@
 #                 a folder of simile fit-reward also learned:DIR, and mixes
 #   LEARNED       such a folder, of which REWARDS may have learned and learned+bleu (half of each)
 #   SEEDS         "1 2 3"
+#   MODEL         marian    its architecture; or m2m100, with tags of the languages
 #   MLE_EPOCHS    5         epochs of MLE training
 #   MLE_FLAGS     more flags of recipes/hf/train_mle.py
 #   RISK_UPDATES  600       updates of each risk training, of 30 sentences
@@ -27,12 +28,14 @@
 WORK=${WORK:-$ROOT/work/hf}
 REWARDS=${REWARDS:-more-mle bleu half}
 SEEDS=${SEEDS:-1 2 3}
+MODEL=${MODEL:-marian}
 MLE_EPOCHS=${MLE_EPOCHS:-5}
 RISK_UPDATES=${RISK_UPDATES:-600}
 SENTENCES=${SENTENCES:-all}
 HERE=$ROOT/recipes/hf
 
 no_arguments "$@"
+[[ $MODEL == @(marian|m2m100) ]] || die "MODEL: got '$MODEL', expected marian or m2m100"
 [ -d "${SIMILE_DATA:-}/multi30k/task1" ] || die "SIMILE_DATA: expected a folder with multi30k/task1"
 read -ra mle_flags <<<"${MLE_FLAGS:-}"
 read -ra risk_flags <<<"${RISK_FLAGS:-}"
@@ -72,10 +75,10 @@ get_data() { # SENTENCES SIMILE_DATA FILES...
     done
 }
 
-train_mle() { # EPOCHS FLAGS...
+train_mle() { # EPOCHS MODEL FLAGS...
     begin "$WORK/mle" "$@" "${train[@]}" "${valid[@]}"
     python "$HERE/train_mle.py" --train "${train[@]}" --valid "${valid[@]}" --output "$WORK/mle" \
-        --epochs "$1" "${@:2}"
+        --epochs "$1" --model "$2" "${@:3}"
 }
 
 translate_test() { # SYSTEM
@@ -116,8 +119,8 @@ report() {
 say "Multi30k de-en, Hugging Face, in $WORK"
 once data get_data "$SENTENCES" "$SIMILE_DATA" \
     "$SIMILE_DATA"/multi30k/task1/{train,val,test_2016_flickr}.{de,en}.gz
-say "Training the MLE model ($MLE_EPOCHS epochs)"
-AFTER=data once mle train_mle "$MLE_EPOCHS" "${mle_flags[@]}"
+say "Training the MLE model ($MODEL, $MLE_EPOCHS epochs)"
+AFTER=data once mle train_mle "$MLE_EPOCHS" "$MODEL" "${mle_flags[@]}"
 AFTER=mle once mle-test translate_test mle
 for seed in $SEEDS; do
     for reward in $REWARDS; do
