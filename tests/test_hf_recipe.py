@@ -1,14 +1,50 @@
-"""recipes/hf: translations of sources that are longer than a model can read."""
+"""recipes/hf: models from scratch; translations of sources longer than a model can read."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from recipes.hf import translate
+from recipes.hf import train_mle, translate
+from simile_plugin.hugging_face import Pairs, special_tokens
 from tests.conftest import SENTENCES
-from tests.hugging_face_models import SOURCES, marian
+from tests.hugging_face_models import SOURCES, TARGETS, marian
+
+
+def made(kind: str, folder: Path) -> tuple[Any, Any]:
+    """Return a tiny model and its tokenizer, made of the tests' sentences."""
+    text = folder / "text"
+    text.write_text("".join(f"{line}\n" for line in (*SENTENCES, *SOURCES, *TARGETS)))
+    sizes = train_mle.sizes(1, 16, 0.0)
+    return train_mle.MAKERS[kind](folder / "tokenizer", [str(text)], 120, sizes)
+
+
+def test_m2m100_has_the_tags_of_the_languages(tmp_path: Path) -> None:
+    model, tokenizer = made("m2m100", tmp_path)
+    pair = Pairs(tokenizer, SOURCES[:1], TARGETS[:1], 64)[0]
+    first = {name: tokenizer.convert_ids_to_tokens(ids[0]) for name, ids in pair.items()}
+    assert (first["input_ids"], first["labels"]) == ("__de__", "__en__")
+    tag = pair["labels"][0]
+    special = special_tokens(model.eval(), tokenizer)
+    assert (special.start, special.tag, special.end) == (2, tag, 2)
+    # </s> and the tag come before the sentence, in training as in translation.
+    shifted = model.prepare_decoder_input_ids_from_labels(labels=torch.tensor([[tag, 7, 2]]))
+    assert shifted.tolist() == [[2, tag, 7]]
+    written = model.generate(torch.tensor([pair["input_ids"]]), max_new_tokens=2)
+    assert written[0, :2].tolist() == [2, tag]
+    # As of the published models: pieces, 100 languages, 8 rows without a token.
+    pieces = len(json.loads((tmp_path / "tokenizer/vocab.json").read_text()))
+    assert model.config.vocab_size == pieces + 100 + 8
+
+
+def test_marian_starts_from_its_padding(tmp_path: Path) -> None:
+    model, tokenizer = made("marian", tmp_path)
+    special = special_tokens(model, tokenizer)
+    assert (special.start, special.tag, special.end) == (tokenizer.pad_token_id, None, 0)
+    assert model.config.vocab_size == len(tokenizer)
 
 
 def test_sources_longer_than_the_table_of_positions(

@@ -330,6 +330,7 @@ def test_hugging_face(tmp_path: Path) -> None:
     notes = recipe.run(**few)
     (mle,) = (line.split("|") for line in notes if "train_mle.py" in line)
     assert mle[2:5] == ["--train", "my work/raw/train.de", "my work/raw/train.en"]
+    assert "|--model|marian|" in "|".join(mle)
     assert not any("train_mle" in line or "finetune-hf" in line for line in recipe.run(**few))
     notes = recipe.run(**few, RISK_UPDATES="7")
     assert not any("train_mle" in line for line in notes)
@@ -346,6 +347,10 @@ def test_hugging_face(tmp_path: Path) -> None:
     assert (tmp_path / "my work" / "raw" / "test.de").read_text() == "a\nb\n"
     recipe.data("multi30k/task1/val.de.gz", b"d\n")
     assert any("train_mle" in line for line in recipe.run(**few, RISK_UPDATES="7", SENTENCES="2"))
+    assert "MODEL: got 't5', expected marian or m2m100" in recipe.refused(MODEL="t5")
+    notes = recipe.run(**few, MODEL="m2m100")
+    assert any("train_mle" in line and "|--model|m2m100|" in line for line in notes)
+    assert any("finetune-hf" in line for line in notes)
 
 
 def test_the_reward_encoder(tmp_path: Path) -> None:
