@@ -34,7 +34,8 @@ the mean of their models to RUN/average, validates it, and says which model to u
 fast as one of them; in recipes/evidence it has 0.3 BLEU more than they have on average.
 
 Models of several languages need --source-lang and --target-lang, in the codes of their tokenizer;
-T5 needs --prefix. Needs the extra hf: pip install 'simile-plugin[hf]'.
+T5 needs --prefix, and so does OPUS-MT with several target languages: --prefix '>>fra<< '.
+Needs the extra hf: pip install 'simile-plugin[hf]'.
 """
 
 EPILOG = f"""\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import errno
 import hashlib
@@ -403,8 +404,10 @@ class KnownPairsCallback(TrainerCallback):
 def sample_of(pairs: Pairs) -> Pairs:
     """Return some of the pairs, the same at every call."""
     chosen = draw_sample(range(len(pairs)))
-    sources, targets = [pairs.sources[i] for i in chosen], [pairs.targets[i] for i in chosen]
-    return Pairs(pairs.tokenizer, sources, targets, pairs.max_length)
+    found = copy.copy(pairs)  # what was to be said of the text has been said
+    found.sources = [pairs.sources[i] for i in chosen]
+    found.targets = [pairs.targets[i] for i in chosen]
+    return found
 
 
 def holds_weights(run: Path) -> bool:

@@ -129,7 +129,7 @@ class HuggingFaceOptions(Options):
     target_lang: str | None = option(
         "language of the targets, as the tokenizer names it", None, metavar="CODE"
     )
-    prefix: str = option("text to put before every source (T5)", "")
+    prefix: str = option("text to put before every source (T5's task, or OPUS-MT's '>>fra<< ')", "")
     max_length: int = training("most tokens of a sentence; a longer one is cut", 128, range=COUNT)
     target_pieces: str = training(
         "pieces of which candidates are made and over which they are scored. auto: those of the "
@@ -139,7 +139,10 @@ class HuggingFaceOptions(Options):
         metavar="auto|all|FILE",
     )
     lora: int = training(
-        "rank of adapters that train in place of the model (default 0: none)", 0, range=NOT_NEGATIVE
+        "rank of adapters that train in place of the model, in all linear layers but the output "
+        "layer; alpha is 8, without dropout (default 0: none)",
+        0,
+        range=NOT_NEGATIVE,
     )
     push_to_hub: bool = option(
         "upload RUN to the hub when its model is saved (needs a token: hf auth login)", False

@@ -76,7 +76,8 @@ def load(
     if given and not hasattr(tokenizer, "tgt_lang"):
         raise InputError(
             f"--source-lang, --target-lang: the tokenizer of {name} has no languages; leave "
-            "them out (T5 needs --prefix)"
+            "them out (T5 needs --prefix, and a Marian model of several target languages its tag: "
+            "--prefix '>>fra<< ')"
         )
     return model, tokenizer
 

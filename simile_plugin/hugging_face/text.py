@@ -25,10 +25,19 @@ SAMPLE = 1000  # sentences that are looked at, about
 TAG = re.compile(r">>[^\s<>]+<<|<[^\s<>]+>|__\w+__|\[\w+\]")
 
 
+def language_tags(tokenizer: Any) -> dict[str, int]:
+    """Return Marian's tags of target languages, as >>fra<<, and their ids; of others none."""
+    words = getattr(tokenizer, "encoder", {})
+    return {word: i for word, i in words.items() if word.startswith(">>") and word.endswith("<<")}
+
+
 def tag_warning(tokenizer: Any, sources: Sequence[str]) -> str:
-    """Return what to say of a tag that sources begin with and a tokenizer cuts up, or ""."""
+    """Return what to say of a tag that sources begin with and a tokenizer cuts up, or of tags that
+    they lack, or ""."""
     sample = sources[:: max(1, len(sources) // SAMPLE)]
     tags = Counter(found[0] for source in sample if (found := TAG.match(source.lstrip())))
+    known_tags = language_tags(tokenizer)
+    named = ", ".join(itertools.islice(known_tags, 4)) + ", ..." * (len(known_tags) > 4)
     for tag, count in tags.most_common(1):
         pieces = [piece for piece in tokenizer.tokenize(tag) if piece != SPACE_MARK]
         known = len(pieces) == 1 and not _has_unknown(tokenizer, pieces)
@@ -37,7 +46,14 @@ def tag_warning(tokenizer: Any, sources: Sequence[str]) -> str:
             return (
                 f"sources begin with {tag!r}, which is no token of the model (it reads {shown!r}), "
                 "so that it tells the model nothing; expected a tag that it was trained with"
+                + (f" ({named})" if named else "")
             )
+    if sample and len(known_tags) > 1 and known_tags.keys().isdisjoint(tags):
+        return (
+            f"no source begins with a tag of a target language, of which the model has "
+            f"{len(known_tags)} ({named}); where it was trained with them give the right one, such "
+            f"as --prefix '{next(iter(known_tags))} '"
+        )
     return ""
 
 
@@ -70,8 +86,7 @@ class Text:
         self.tokenizer, self.prefix = tokenizer, ""
         self.silent = {*silent_ids(tokenizer), PADDING}
         # Marian's `>>eng<<` stands before sources, and is no text of them.
-        words = getattr(tokenizer, "encoder", {}).items()
-        self.codes = {token for word, token in words if word.startswith(">>") and word[-2:] == "<<"}
+        self.codes = {*language_tags(tokenizer).values()}
         self.unknown = tokenizer.unk_token
         # GPT-2's is its end of sentence, too.
         ends = (tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.bos_token_id)

@@ -12,10 +12,11 @@ PAGES = [
     *sorted(ROOT.glob("docs/how-to/*.md")),
 ]
 PROGRAMS = ("simile ", "python", "pip ", "fairseq-", "recipes/", "snakemake ", "grep ")
-# By their beginnings, on the page named: neither commands, nor Python, nor an output.
+# By their beginnings, on the page named: neither commands, nor Python that can run, nor an output.
 OTHERS = {
     "@inproceedings": "README.md",
     "score(hyps, refs, srcs)": "docs/how-to/own-reward.md",
+    "import ctranslate2": "docs/how-to/translate-and-compare.md",
     "--default-resources": "docs/how-to/cluster.md",
 }
 NUMBER = r"[+-]?\d[\d,.]*(?:e-?\d+)?"

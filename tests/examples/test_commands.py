@@ -16,6 +16,7 @@ COMET = "needs a COMET checkpoint; tests/reward/test_comet_recipe.py and test_ju
 NOT_RUN = {
     "pip install": "needs the network",
     "python3.12 -m venv": "needs the network",
+    "ct2-transformers-converter": "needs CTranslate2, which nothing here depends on",
     "recipes/test.sh": "is what runs this",
     "recipes/quickstart/run.sh": "6 minutes; tests/system/test_toy_run.py runs it small",
     "recipes/encoder/bitext.sh": "minutes; tests/system/test_bitext_recipe.py runs it small",

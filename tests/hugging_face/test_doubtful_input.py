@@ -151,6 +151,7 @@ def test_a_tag_or_prefix_that_the_model_does_not_know(tmp_path, tokenizer, caplo
     paths = {f"{side}_spm": str(tmp_path / f"files/{side}.spm") for side in ("source", "target")}
     knows = type(tokenizer)(**paths, vocab=str(vocabulary))
     assert tag_warning(knows, sources) == ""
+    assert tag_warning(knows, SOURCES) == ""  # it may write one language
     # What the reward reads of a source is its text.
     assert Text(knows).sources(knows(sources).input_ids) == SOURCES
     _, other = t5()
@@ -159,6 +160,43 @@ def test_a_tag_or_prefix_that_the_model_does_not_know(tmp_path, tokenizer, caplo
     assert tag_warning(other, [f"<2en> {source}" for source in SOURCES]) == ""
     assert prefix_warning(other, "the old river: ") == "" or "Ж" not in other.get_vocab()
     assert prefix_warning(other, "Ж: ").startswith("--prefix: of 'Ж: ' the model does not know all")
+
+
+def test_sources_without_a_tag_for_a_model_of_several_languages(
+    command,  # noqa: F811
+    tmp_path,
+    tokenizer,
+    caplog,
+):
+    vocabulary = tmp_path / "files/vocab.json"
+    words = json.loads(vocabulary.read_text())
+    tags = {f">>{code}<<": len(words) + i for i, code in enumerate(("deu", "fra", "nld", "swe"))}
+    vocabulary.write_text(json.dumps(words | tags))
+    paths = {f"{side}_spm": str(tmp_path / f"files/{side}.spm") for side in ("source", "target")}
+    knows = type(tokenizer)(**paths, vocab=str(vocabulary))
+    said = (
+        "no source begins with a tag of a target language, of which the model has 4 (>>deu<<, "
+        ">>fra<<, >>nld<<, >>swe<<); where it was trained with them give the right one, such as "
+        "--prefix '>>deu<< '"
+    )
+    assert tag_warning(knows, SOURCES) == said
+    assert tag_warning(knows, [f">>fra<< {SOURCES[0]}", *SOURCES]) == ""  # a pair of its own
+    unknown = tag_warning(knows, [f">>eng<< {source}" for source in SOURCES])
+    assert unknown.endswith("was trained with (>>deu<<, >>fra<<, >>nld<<, >>swe<<)")
+    vocabulary.write_text(json.dumps(words | tags | {">>dan<<": len(words) + 4}))
+    knows = type(tokenizer)(**paths, vocab=str(vocabulary))
+    assert "has 5 (>>deu<<, >>fra<<, >>nld<<, >>swe<<, ...)" in tag_warning(knows, SOURCES)
+
+    model = marian(tmp_path / "again")[0]
+    model.resize_token_embeddings(len(words) + 5)
+    save((model, knows), tmp_path / "several")
+    several = [*command[:1], str(tmp_path / "several"), *command[2:], "--max-updates", "1"]
+    assert main(several) == 0
+    told = [line for line in caplog.messages if "tag of a target language" in line]
+    train, _ = told  # and no third line for the sample of the training pairs
+    assert train.startswith(
+        f"--train: {tmp_path / 'src'}: no source begins with a tag of a target language"
+    )
 
 
 def test_sources_of_two_vocabularies_have_no_tag(tmp_path, tokenizer):
