@@ -22,8 +22,11 @@ from simile_plugin.files import InputError
 LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # what torchrun says
 NAG_RATE = 0.25  # fairseq's default
 LARGEST_SEED = 4_000_000_000  # numpy's end at 2**32; fairseq adds epochs and updates
-HIGHER_IS_BETTER = {"bleu", "sim", "simile"}
-LOWER_IS_BETTER = {"cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl", "repetition"}
+HIGHER_IS_BETTER = {"bleu", "chrf", "sim", "simile"}
+LOWER_IS_BETTER = {
+    *("cost", "cost_bleu", "cost_simile", "loss", "nll_loss", "ppl"),
+    *("repetition", "nonfinite", "empty"),
+}
 # An index of fairseq-preprocess: 9 bytes of magic, version, code of the type, number of sentences;
 # then a length (4 bytes) and a position (8 bytes) for each sentence.
 HEADER = struct.Struct("<9sQBQ")

@@ -136,6 +136,7 @@ class FairseqFinetuning:
             *(sys.executable, "-m", "fairseq_cli.validate", self.data, f"--path={model}"),
             *(f"--user-dir={self.user_dir}", f"--batch-size={options.batch_size}"),
             *("--required-batch-size-multiple=1", "--log-format=json", f"--task={task}"),
+            "--distributed-world-size=1",  # on several GPUs fairseq-validate fails
             *["--fp16"] * options.fp16,
         ]
         story, log = make_story(options, self.risk, 0, 0), run / VALIDATION_LOG

@@ -19,7 +19,8 @@ KNOWN_BY_HEART = 0.85
 
 def draw_sample(indices: Sequence[int]) -> list[int]:
     """Return SAMPLE of the indices, or all where there are fewer; the same at every call."""
-    return sorted(random.Random(1).sample([*indices], min(SAMPLE, len(indices))))
+    places = random.Random(1).sample(range(len(indices)), min(SAMPLE, len(indices)))
+    return sorted(indices[place] for place in places)
 
 
 def what_to_expect(training: float, validation: float, sentences: int) -> str:

@@ -15,7 +15,7 @@ from fairseq_cli import train
 from simile_plugin import fairseq_hooks
 from simile_plugin.fairseq_hooks import checkpoints, preflight, watch
 from simile_plugin.fairseq_hooks.torch_load import allow_fairseq_checkpoints
-from simile_plugin.risk import LengthControl
+from simile_plugin.risk import CORPUS_METRICS, SENTENCE_MEANS, LengthControl
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "formats-1" / "bin"
 
@@ -134,6 +134,7 @@ def test_settings_of_a_trainer() -> None:
     [
         ("bleu", False, "metric bleu: higher is better; expected --maximize-best-checkpoint-m"),
         ("cost", True, "metric cost: lower is better; leave out --maximize-best-checkpoint-met"),
+        ("chrf", False, "metric chrf: higher is better; expected --maximize-best-checkpoint-m"),
         ("simile", True, None),
         ("length_ratio", True, None),  # neither is better
     ],
@@ -149,6 +150,13 @@ def test_the_best_checkpoint_is_not_the_worst(
     )
     with pytest.raises(ValueError, match=message) if message else contextlib.nullcontext():
         preflight.check_settings(passed, None, cfg)
+
+
+def test_every_metric_has_its_direction() -> None:
+    directed = preflight.HIGHER_IS_BETTER | preflight.LOWER_IS_BETTER
+    assert not preflight.HIGHER_IS_BETTER & preflight.LOWER_IS_BETTER
+    undirected = {"candidates", "distinct", "entropy_q", "reward_std", "zero_std", "length_ratio"}
+    assert {*SENTENCE_MEANS, *CORPUS_METRICS} - directed == undirected
 
 
 def test_processes_that_would_train_each_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The flags of fairseq-train, what its folder may hold, and what a run there was begun with."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from simile_plugin.finetuning.fairseq import (
     value_of,
 )
 from simile_plugin.finetuning.options import FairseqOptions
+from simile_plugin.finetuning.story import RunStory
 from simile_plugin.risk import RiskSettings
 
 
@@ -109,3 +112,19 @@ def test_the_last_value_of_a_flag_counts() -> None:
     assert value_of(flags, "--reward", "half") == "sim"
     assert value_of(flags[:2], "--reward", "half") == "bleu"
     assert value_of(flags[:1], "--reward", "half") == "half"
+
+
+def test_the_mean_is_validated_on_one_gpu(
+    finetuning: FairseqFinetuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On several fairseq-validate cannot gather what they log: more than 16384 bytes."""
+    asked: list[str] = []
+
+    def run_fairseq(command: Sequence[str], story: RunStory, *_: Any) -> tuple[str, int]:
+        asked.extend(command)
+        story.validation(0, {"cost": 0.5, "bleu": 31.0})
+        return "", 0
+
+    monkeypatch.setattr("simile_plugin.finetuning.fairseq.run_fairseq", run_fairseq)
+    assert finetuning.validate(tmp_path / "mean.pt", tmp_path) == {"cost": 0.5, "bleu": 31.0}
+    assert value_of(asked, "--distributed-world-size", "all") == "1"

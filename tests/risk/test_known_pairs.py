@@ -21,3 +21,4 @@ def test_a_sample_is_the_same_at_every_call() -> None:
     assert len(drawn) == len({*drawn}) == 300 and drawn == draw_sample([*range(1000, 6000)])
     # A uniform draw of 300: its mean is 3500, give or take 3 * 5000 / sqrt(12 * 300).
     assert abs(sum(drawn) / 300 - 3500) < 250
+    assert len(draw_sample(range(10**15))) == 300  # no copy of them is made
