@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simile_plugin.encoder import RewardEncoder
     from simile_plugin.evaluation import Judgements
 
 
@@ -41,6 +42,16 @@ def warn_of_text(
     for text in doubts:
         print(f"simile {command}: warning: {text}", file=sys.stderr)
     return bool(doubts)
+
+
+def warn_of_encoder(
+    command: str, name: str, encoder: RewardEncoder | None, texts: Sequence[str]
+) -> None:
+    """Say so where a text is of another language or script than the encoder's."""
+    from simile_plugin.reward import encoder_warning
+
+    if text := encoder_warning(name, encoder, texts):
+        print(f"simile {command}: warning: {text}", file=sys.stderr)
 
 
 def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from simile_plugin.encoder import RewardEncoder
     from simile_plugin.reward import LearnedReward
 
-SAMPLE = 1000  # sentences that are looked at for unknown tokens
 HELP = "correlate an encoder with human scores: similarity (STS), judgements of translations"
 
 DESCRIPTION = """\
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from simile_plugin.encoder import load_encoder, usable_device
     from simile_plugin.evaluation import Metrics, read_judgements, read_sts
     from simile_plugin.report import answer_quality, render_text
-    from simile_plugin.reward import check_tokenizer
+    from simile_plugin.reward import check_tokenizer, unknown_warning
 
     options = read_flags(args, Options)
     _check(options)
@@ -128,7 +127,8 @@ def run(args: argparse.Namespace) -> int:
     sentences = [text for part in sets for text in (*part.left, *part.right)]
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
-        warn_of_unknown(name, encoder, sentences)
+        if text := unknown_warning(name, encoder, sentences):
+            print(f"simile eval-encoder: warning: {text}", file=sys.stderr)
     metrics = Metrics(
         encoders,
         options.simile_alpha,
@@ -147,22 +147,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"encoder {prefix}{encoder.fingerprint}")
     print(render_text(answer), end="")
     return 0
-
-
-def warn_of_unknown(name: str, encoder: RewardEncoder, sentences: list[str]) -> None:
-    """Say so when much of the text is outside an encoder's vocabulary, judged by a sample."""
-    from simile_plugin.reward import UNKNOWN_LIMIT
-
-    step = max(1, len(sentences) // SAMPLE)
-    found = encoder.embed_counted(sentences[::step])
-    unknown, tokens = int(found.unknown.sum()), int(found.tokens.sum())
-    if unknown > UNKNOWN_LIMIT * tokens:
-        print(
-            f"simile eval-encoder: warning: {name}: {unknown / tokens:.0%} of the tokens of "
-            f"{len(found.unknown)} sentences are unknown to it and count as nothing; is it an "
-            "encoder of this language and script?",
-            file=sys.stderr,
-        )
 
 
 def _learned(folder: str, encoders: Mapping[str, RewardEncoder]) -> LearnedReward:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, read_flags
-from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
+from simile_plugin.cli._warnings import warn_of_encoder, warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import FILE, InputError, Range, atomic_write, option
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
-    from simile_plugin.reward import Reward, Scorer
+    from simile_plugin.reward import Scorer
     from simile_plugin.significance import Floats
 
 HELP = "choose the best of each list of candidates by MBR decoding, without reference or training"
@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     pseudo = _pseudo_references(options, lists)
     reward = Reward(options.utility, "--utility")
     scorer = options.scorer(reward=reward)
-    _warn(options, reward, lists, pseudo)
+    _warn(options, scorer, lists, pseudo)
     with Progress(len(lists), "list") as bar:
         utilities = expected_utilities(lists, scorer, pseudo, options.weights, bar.update)
     choices = [choose(*pair) for pair in zip(lists, utilities, strict=True)]
@@ -227,11 +227,12 @@ def _pseudo_references(options: Options, lists: Sequence[NbestList]) -> list[Nbe
 
 def _warn(
     options: Options,
-    reward: Reward,
+    scorer: Scorer,
     lists: Sequence[NbestList],
     pseudo: Sequence[NbestList] | None,
 ) -> None:
     """Say so where text, sources or pseudo-references are not what the utility is made for."""
+    reward = scorer.reward
     theirs = {one.sentence: one.hyps[0] for one in pseudo or () if one.hyps}
     compared = [one for one in lists if one.hyps and (not theirs or one.sentence in theirs)]
     firsts = [one.hyps[one.first] for one in compared]
@@ -244,6 +245,7 @@ def _warn(
         name = f"--pseudo-refs {options.pseudo_refs}"
     texts = [(name, refs)] if name else []
     warn_of_text("mbr", [*texts, (options.lists, firsts)], refs, srcs)
+    warn_of_encoder("mbr", options.lists, scorer.encoder, firsts)
     if options.against != "references" and "bleu" in reward.weights:
         warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
     lacking = sum(one.src is None for one in lists)

@@ -13,7 +13,7 @@ from simile_plugin.cli._flags import (
     file_option,
     read_flags,
 )
-from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
+from simile_plugin.cli._warnings import warn_of_encoder, warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import Range, option
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
     files.append(options.other_language)
     check_outputs({"--svg": options.svg}, [*files, options.encoder])
     texts, scorer = _read_texts(options), options.scorer()
+    warn_of_encoder("probe", f"--ref {options.ref}", scorer.encoder, texts.refs)
     specs = [spec for spec in options.reward or ["bleu"] if spec != "meteor"]
     if any("bleu" in Reward(spec).weights for spec in specs):
         warn_of_whole_sentences("probe", "the references", texts.refs, tokenize)

@@ -36,7 +36,12 @@ from simile_plugin.reward.chrf import chrf_signature, chrf_statistics, corpus_ch
 from simile_plugin.reward.features import FEATURES, Lexicon, WordTable, make_lexicon
 from simile_plugin.reward.functions import CompletionReward
 from simile_plugin.reward.gaming_signs import LENGTH_SIGN, REPETITION_FLOOR, REPETITION_SIGN
-from simile_plugin.reward.language_warnings import language_warning
+from simile_plugin.reward.language_warnings import (
+    UNKNOWN_LIMIT,
+    encoder_warning,
+    language_warning,
+    unknown_warning,
+)
 from simile_plugin.reward.learned import (
     REWARD,
     LearnedReward,
@@ -58,7 +63,6 @@ from simile_plugin.reward.simile import SIMILE_ALPHA, length_penalty, signature
 from simile_plugin.reward.spec import Reward
 from simile_plugin.reward.text_warnings import (
     GIVE_A_TOKENISER,
-    UNKNOWN_LIMIT,
     FirstLook,
     is_unspaced,
     tokenised_warning,
@@ -91,6 +95,7 @@ __all__ = [
     "chrf_statistics",
     "corpus_bleu",
     "corpus_chrf",
+    "encoder_warning",
     "is_unspaced",
     "language_warning",
     "learned_beside",
@@ -103,5 +108,6 @@ __all__ = [
     "several_references",
     "signature",
     "tokenised_warning",
+    "unknown_warning",
     "warnings_of_text",
 ]

@@ -23,11 +23,14 @@ from simile_plugin.files import (
     words_in_common,
 )
 from simile_plugin.reward.bleu import bleu_tokenizer
-from simile_plugin.reward.language_warnings import language_warning, source_warning
+from simile_plugin.reward.language_warnings import (
+    UNKNOWN_LIMIT,
+    language_warning,
+    source_warning,
+)
 from simile_plugin.reward.lists import ListScores
 from simile_plugin.reward.writing import letters_of_one_side, written_otherwise
 
-UNKNOWN_LIMIT = 0.05  # share of tokens that an encoder may well not know
 # sacreBLEU's tokenisers that look for spaces, and the letters of a word in scripts without them, on
 # average, above which what stands between two spaces is no word (Chinese words have 1.5 to 2).
 BY_SPACES, LETTERS_OF_A_WORD = {"13a", "intl", "none"}, 3

@@ -8,13 +8,16 @@ import pytest
 import sentencepiece
 import torch
 
+from simile_plugin.cli import main
 from simile_plugin.encoder import Preprocessing, Segmenter, load_encoder
 from simile_plugin.encoder.tokens import WordTokenizer
 from simile_plugin.reward import Scorer
 from simile_plugin.reward.language_warnings import (
     LEAST_SOURCE,
+    encoder_warning,
     language_warning,
     source_warning,
+    unknown_warning,
 )
 from simile_plugin.reward.text_warnings import FirstLook
 
@@ -131,3 +134,30 @@ def test_a_reward_of_sources_that_is_nothing(distilled, bitext):
     assert float(wrong.source.mean()) < LEAST_SOURCE < float(right.source.mean())
     assert "in this direction?" in source_warning(wrong.source)
     assert "are worth 0.0000 on average" in source_warning(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("command", ["mbr", "probe", "headroom"])
+def test_commands_tell_of_another_language(command, tmp_path, capsys):
+    def told(lines):
+        ref, lists = tmp_path / "ref", tmp_path / "lists"
+        ref.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        rows = [f"{i}\t{line}\n{i}\t{line[:20]}\n" for i, line in enumerate(lines)]
+        lists.write_text("".join(rows), encoding="utf-8")
+        arguments = {
+            "mbr": ["mbr", lists, "--utility", "simile"],
+            "probe": ["probe", "--ref", ref, "--search-words", 0, "--resamples", 40],
+            "headroom": ["report", "--only", "headroom", "--nbest-lists", lists, "--ref", ref],
+        }[command]
+        assert main([*map(str, arguments), "--encoder", "default"]) == 0
+        return "".join(capsys.readouterr())
+
+    assert told(GERMAN * 4).count("reads like another language") == 1
+    english = told(ENGLISH * 4)
+    assert "another language" not in english and "unknown to" not in english
+
+
+def test_unknown_tokens_are_told_but_not_those_of_marks(default):
+    short = ["明天下雨。"]  # too short to say of which language it is
+    assert "of the tokens of 1 sentences are unknown to" in encoder_warning("text", default, short)
+    marked = ["▁▒ <pad>"]
+    assert unknown_warning("text", default, marked) and not encoder_warning("text", default, marked)

@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simile_plugin.files import InputError, Progress
-from simile_plugin.nbest import NbestList, choose, expected_utilities, name_of_first, sources
+from simile_plugin.nbest import (
+    NbestList,
+    choose,
+    expected_utilities,
+    name_of_first,
+    references,
+    sources,
+)
 from simile_plugin.report.answer import (
     HEADINGS,
     Answer,
@@ -30,7 +37,7 @@ from simile_plugin.report.answer import (
 )
 from simile_plugin.report.inputs.options import PairedTest
 from simile_plugin.report.inputs.scores import bleu_of_sums, score_candidates
-from simile_plugin.reward import Reward, Scorer, corpus_chrf, load_learned
+from simile_plugin.reward import Reward, Scorer, corpus_chrf, encoder_warning, load_learned
 from simile_plugin.significance import (
     COLORS,
     INK,
@@ -123,6 +130,7 @@ class Headroom:
         pairs: of two candidates of a list; costs: cost_METRIC -> how they differ.
         only_bleu_equal: share of pairs that are equal under BLEU and apart under SIMILE.
         gain: metric -> lowest and highest expected gain, see MEASURED.
+        language: warning about the references, or "".
     """
 
     file: str
@@ -138,6 +146,7 @@ class Headroom:
     gain: dict[str, tuple[float, float]]
     signatures: dict[str, str]
     test: PairedTest
+    language: str
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,7 @@ def measure_headroom(
         scorer: of BLEU, chrF, with an encoder SIMILE, and perhaps a learned reward.
         progress: called with the number of lists just scored.
     """
+    refs = references(lists, "--nbest-lists")
     scored = _score(lists, scorer, progress)
     spec = "chrf" if scorer.encoder is None else "simile"
     utilities = expected_utilities(lists, replace(scorer, reward=Reward(spec)))
@@ -219,6 +229,7 @@ def measure_headroom(
         gain=_expected_gain(choices) if kind not in UNKNOWN else {},
         signatures=signatures,
         test=test,
+        language=encoder_warning("the text of the references", scorer.encoder, refs),
     )
 
 
@@ -345,6 +356,7 @@ def answer_headroom(data: Headroom) -> Answer:
         asdict(data),
         data.file,
         sentences=_sentences(data),
+        warnings=[data.language] if data.language else [],
         notes=_notes(data, metrics),
         signatures=data.signatures,
     )
