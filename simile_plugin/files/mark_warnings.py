@@ -10,12 +10,18 @@ from simile_plugin.files.format_marks import format_mark
 from simile_plugin.files.lines import find_escape, find_mojibake
 
 MARKS = ("\u2581", "@@ ", " @-@ ")  # what sentencepiece, subword-nmt and Moses leave in text
-LOST_LETTER = re.compile(r"[^\W\d_](\?+)[^\W\d_]")  # between two others
+# Thai to Burmese, Khmer, kana and Han: without spaces, a ? stands between letters.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff"
+)
+LOST_LETTER = re.compile(rf"[^\W\d_{UNSPACED}](\?+)[^\W\d_{UNSPACED}]")  # between two others
 OTHER_LETTERS = "\u0370-\u03ff\u0400-\u04ff"
 MIXED = re.compile(
-    rf"\w*(?:[A-Za-z]{{2}}[{OTHER_LETTERS}]|[{OTHER_LETTERS}]{{2}}[A-Za-z])\w*|"
-    rf"\w*[A-Za-z][{OTHER_LETTERS}][A-Za-z]\w*"
+    rf"[A-Za-z]{{2}}[{OTHER_LETTERS}]|[{OTHER_LETTERS}]{{2}}[A-Za-z]|"
+    rf"[A-Za-z][{OTHER_LETTERS}][A-Za-z]"
 )
+LETTERS = re.compile(r"\w*")
 TOKENISED = (
     "{0} is tokenised or segmented text (it has {1!r}), but plain text is scored and trained on: "
     "undo it in all files (fairseq-generate --remove-bpe, or --remove-bpe sentencepiece; "
@@ -79,10 +85,21 @@ def mark_warning(name: str, lines: Sequence[str]) -> str:
     lost = list(filter(None, map(_lost_letter, lines)))
     if 100 * len(lost) > len(lines):
         return LOST.format(name, *lost[0])
-    mixed = [found[0] for line in lines if (found := MIXED.search(line))]
+    mixed = list(filter(None, map(_mixed_word, lines)))
     if 20 * len(mixed) > len(lines):
         return TWO_SCRIPTS.format(name, mixed[0])
     return ""
+
+
+def _mixed_word(line: str) -> str:
+    """Return the first word of a line that mixes scripts, or "", in time linear in the line."""
+    found = MIXED.search(line)
+    if found is None:
+        return ""
+    backwards = LETTERS.match(line[: found.start()][::-1])
+    onwards = LETTERS.match(line, found.end())
+    assert backwards is not None and onwards is not None  # both match nothing, too
+    return backwards[0][::-1] + found[0] + onwards[0]
 
 
 def _lost_letter(line: str) -> tuple[str, str] | None:

@@ -1,8 +1,12 @@
 """Marks of tokenizers and formats are seen in text; ordinary text has none."""
 
+import random
+import re
+
 import pytest
 
 from simile_plugin.files.format_marks import format_mark
+from simile_plugin.files.mark_warnings import _mixed_word
 from simile_plugin.reward import tokenised_warning
 
 SENTENCES = [
@@ -87,6 +91,37 @@ def test_text_read_in_another_encoding(text, encoding):
 
 def test_letters_that_a_program_lost():
     assert "U+FFFD" in tokenised_warning("out.txt", [*SENTENCES, "Caf\ufffd"])
+    assert "in the place of letters" in tokenised_warning("out.txt", [*SENTENCES, "ein sch?nes"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "你明天来吗?我们去公园。",
+        "行きますか?はい。",
+        "ไปไหม?ไป",
+        "សុខទេ?បាទ",
+        "OK吗?Yes",
+        "在吗??在",
+    ],
+)
+def test_a_question_within_text_without_spaces_is_no_lost_letter(line):
+    assert tokenised_warning("out.txt", [line] * 3) == ""
+
+
+def test_words_of_two_scripts_are_those_of_the_plain_pattern():
+    # with \w* at both ends, which takes time with the square of a word's length
+    latin, other = "[A-Za-z]", "[\u0370-\u03ff\u0400-\u04ff]"
+    slow = re.compile(
+        rf"\w*(?:{latin}{{2}}{other}|{other}{{2}}{latin})\w*|\w*{latin}{other}{latin}\w*"
+    )
+    draw = random.Random(4)
+    lines = ["".join(draw.choices("abжπé1_ .", k=draw.randint(1, 14))) for _ in range(3000)]
+    expected = [found[0] if (found := slow.search(line)) else "" for line in lines]
+    assert [_mixed_word(line) for line in lines] == expected
+    assert 500 < sum(map(bool, expected)) < 2500
+    long = "ha" * 10_000
+    assert _mixed_word(long) == "" and _mixed_word(f"ho {long}ж{long} ho") == f"{long}ж{long}"
 
 
 def test_commas_of_moses_in_half_of_the_lines():
