@@ -9,8 +9,9 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from simile_plugin.cli import main
+from simile_plugin.report.inputs import buckets
 from simile_plugin.report.inputs.buckets import FREQUENCIES
-from simile_plugin.report.questions import lexical, where
+from simile_plugin.report.questions import choose_questions, lexical, where
 from tests.report.test_html import inputs_of
 from tests.report.test_report import write
 
@@ -88,6 +89,22 @@ def test_groups_and_sentences_won(files: list[str]) -> None:
     # "cat": three times in the references, no word of the first sentence is rarer
     rarest = {row["bucket"]: row["count"] for row in found["bleu"]["rarest"]}
     assert rarest == {"2-5": 12}
+
+
+def test_groups_beyond_the_largest_are_one_row(files: list[str], tmp_path: Path) -> None:
+    write(tmp_path / "groups", ["news", *"abc", "news", *"defg", "news", *"hi"][:12])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(buckets, "MOST_GROUPS", 3)
+        answer = where.ask(inputs_of(*files))
+    rows = {row["bucket"]: row["count"] for row in answer.data["bleu"]["group"]}
+    assert rows == {"news": 3, "a": 1, "b": 1, "the 7 smallest groups": 7}
+
+
+def test_flags_of_several_names_are_repeated_or_joined(files: list[str]) -> None:
+    apart = inputs_of(*files, "--baseline=B", "--baseline=A", "--only=where", "--only=length")
+    joined = inputs_of(*files, "--baseline=B,A", "--only=where,length")
+    assert apart.baselines == joined.baselines == ("B", "A")
+    assert choose_questions(apart) == choose_questions(joined) == ["length", "where"]
 
 
 def test_words_are_counted_in_a_corpus(files: list[str], tmp_path: Path) -> None:

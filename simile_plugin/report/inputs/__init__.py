@@ -231,7 +231,7 @@ class Inputs:
     @property
     def baselines(self) -> tuple[str, ...]:
         """The one or two systems to test against."""
-        names = map(str.strip, (self.options.baseline or "").split(","))
+        names = map(str.strip, ",".join(self.options.baseline).split(","))
         return choose_baselines(list(self.named_systems), [name for name in names if name])
 
     @property

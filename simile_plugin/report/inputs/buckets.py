@@ -25,7 +25,7 @@ class Buckets:
     Attributes:
         key: short name of the way, in tags.
         names: of the buckets, in their order.
-        places: (N,) the bucket of each sentence; -1 for none.
+        places: (N,) the bucket of each sentence.
     """
 
     key: str
@@ -57,7 +57,10 @@ def cut(
 def sentence_buckets(
     refs: Sentences, frequencies: Mapping[str, int], groups: Sequence[str] | None
 ) -> list[Buckets]:
-    """Part sentences by the tokens of their references, and by their groups, the largest first."""
+    """Part sentences by the tokens of their references, and by their groups, the largest first.
+
+    Groups beyond MOST_GROUPS are one bucket.
+    """
     rarest = [min((frequencies.get(word, 0) for word in ref), default=0) for ref in refs]
     ways = [
         cut("length", "Reference's length, tokens", list(map(len, refs)), LENGTHS),
@@ -65,8 +68,10 @@ def sentence_buckets(
     ]
     if groups is not None:
         kinds, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:MOST_GROUPS]
-        new = np.full(len(kinds), -1)
-        new[order] = np.arange(len(order))
-        ways.append(Buckets("group", "Domain or document", list(kinds[order]), new[places]))
+        order = np.argsort(-counts, kind="stable")
+        names = [*kinds[order[:MOST_GROUPS]]]
+        if len(kinds) > MOST_GROUPS:
+            names.append(f"the {len(kinds) - MOST_GROUPS} smallest groups")
+        new = np.minimum(np.argsort(order), MOST_GROUPS)
+        ways.append(Buckets("group", "Domain or document", names, new[places]))
     return ways

@@ -39,10 +39,10 @@ class ReportOptions:
         group=RESULTS,
         **_folder,
     )
-    baseline: str | None = option(
+    baseline: list[str] = option(
         "one or two systems to test against (default: those named MLE and BLEU, or the first)",
         group=RESULTS,
-        **{**_name, "metavar": "NAME[,NAME]"},
+        **{**_name, "default": [], "metavar": "NAME[,NAME]"},
     )
     sentence_scores: list[str] = option(
         "one more metric, tested like the others: files with a number from -1.5 to 1.5 for each "
@@ -148,11 +148,11 @@ class ReportOptions:
         **_file,
     )
     title: str | None = option("title of the page", None, group=OUTPUT)
-    only: str | None = option(
+    only: list[str] = option(
         "of results, length, human, where, lexical, examples, gaming, curves, nbest, headroom "
         "(default: those whose files are given; where, lexical, examples and gaming only by name)",
         group=OUTPUT,
-        **{**_name, "metavar": "NAME[,NAME]"},
+        **{**_name, "default": [], "metavar": "NAME[,NAME]"},
     )
     json: bool = option("print JSON instead of tables", False, group=OUTPUT)
     out: str | None = option("also write the report as markdown (.md)", group=OUTPUT, **_file)

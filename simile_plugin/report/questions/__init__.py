@@ -33,7 +33,7 @@ def choose_questions(inputs: Inputs) -> list[str]:
     Raises:
         InputError: for an unknown name, or a question whose files are not given.
     """
-    only = inputs.options.only
+    only = ",".join(inputs.options.only)
     wanted = {name.strip() for name in only.split(",")} if only else set()
     for name in wanted.difference(NEEDS):
         raise InputError(f"--only: got {name}; expected {', '.join(NEEDS)}")
