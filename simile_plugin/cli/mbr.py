@@ -50,9 +50,9 @@ max_new_tokens those of the model's own settings hold, which may be a beam, or 2
   hyps = tokenizer.batch_decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
   for i in range(0, len(hyps), 16):
       print(json.dumps({"id": first + i // 16, "hyps": hyps[i : i + 16]}))
-Lists from CTranslate2:
+Lists from CTranslate2, whose scores are log-probabilities with length_penalty=0:
   for i, result in enumerate(translator.translate_batch(tokens, beam_size=16, num_hypotheses=16,
-                                                        return_scores=True)):
+                                                        length_penalty=0, return_scores=True)):
       hyps = [detokenize(tokens) for tokens in result.hypotheses]
       print(json.dumps({"id": i, "hyps": hyps, "scores": result.scores}))
 """
@@ -99,7 +99,8 @@ class Options(SimileFlags):
     ref: str | None = file_option("references, for --against references, if LISTS has none", None)
     weights: str = option(
         "of pseudo-references: uniform (default; right for samples), or model: exp of the "
-        "log-probability that fairseq prints (P- lines), else of the score; right for n-best lists",
+        "log-probability that fairseq (P- lines) or Marian (F0=) prints, else of the score; right "
+        "for n-best lists, but scores divided by length make nearly uniform weights",
         "uniform",
         choices=("uniform", "model"),
     )

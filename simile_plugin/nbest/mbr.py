@@ -100,8 +100,9 @@ def choose(one: NbestList, utilities: Floats) -> int | None:
 def model_weights(refs: NbestList) -> dict[str, float]:
     """Return w(r) = exp(s(r)) / sum of exp(s): the model's probabilities, renormalised.
 
-    s is the log-probability where the file has it (fairseq's P- lines), else the score. A string
-    that the list has twice counts once, with its higher score.
+    s is the log-probability where the file has it (fairseq's P- lines, Marian's F0=), else the
+    score. A string that the list has twice counts once, with its higher score; a score of -inf
+    weighs nothing, beside others.
 
     Raises:
         InputError: if the list has no scores.
@@ -116,6 +117,8 @@ def model_weights(refs: NbestList) -> dict[str, float]:
     for hyp, score in zip(refs.hyps, scores, strict=True):
         best[hyp] = max(score, best.get(hyp, -np.inf))
     exponents = np.array([*best.values()])
+    if np.isneginf(exponents).all():
+        exponents = np.zeros(len(best))
     shares = np.exp(exponents - exponents.max(initial=-np.inf))
     return dict(zip(best, (shares / shares.sum()).tolist(), strict=True))
 

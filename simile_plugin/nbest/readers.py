@@ -25,6 +25,7 @@ TEXT_LINE = re.compile(r"([ST])-(\d{1,18})()(\t.*)?", re.DOTALL)
 CANDIDATE_LINE = re.compile(r"([DH])-(\d{1,18})\t(\S+)(\t.*)?", re.DOTALL)
 TOKENS_LINE = re.compile(r"P-(\d{1,18})\t(.*)")
 NUMBERED_LINE = re.compile(r"(\d{1,18})(\t| \|\|\| )")
+MODEL_FEATURE = re.compile(r"F0= *(\S+)")  # the log-probability, where Marian ran a single model
 UNKNOWN_WORD = "<<unk>>"  # of T- lines: fairseq-generate's name of it in references
 # Share of lists whose scores rise from candidate to candidate, above which they are costs. Of a
 # beam's lists hardly one rises, of pairs in any order half of them.
@@ -48,8 +49,9 @@ class NbestList:
         ref, src: reference and source, where the file has them.
         hyps: N candidates; there may be none.
         scores: N numbers of the model, higher is likelier; only their order means something here.
-            Empty where the file has none.
-        lprobs: N log-probabilities in nats, the tokens' added up, where fairseq printed them.
+            fairseq prints -inf for a candidate that it ruled out. Empty where the file has none.
+        lprobs: N log-probabilities in nats, the tokens' added up, where fairseq or Marian printed
+            them.
     """
 
     sentence: int
@@ -233,7 +235,7 @@ def _generated(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[
             if letter == "D":
                 before = sentence
                 hyps[sentence].append(text)
-                scores[sentence].append(_score(score, where))
+                scores[sentence].append(-math.inf if score == "-inf" else _score(score, where))
                 lprobs[sentence].append(math.nan)
             elif letter != "H" and texts.setdefault((letter, sentence), text) != text:
                 raise InputError(
@@ -257,8 +259,7 @@ def _generated(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[
             tuple(hyps[sentence]),
             tuple(scores[sentence]),
             src=texts.get(("S", sentence)),
-            # none of them where one is missing
-            lprobs=tuple(lprobs[sentence]) if all(map(math.isfinite, lprobs[sentence])) else (),
+            lprobs=_all_finite(lprobs[sentence]),
         )
         for sentence in sorted(hyps)
     ]
@@ -266,7 +267,7 @@ def _generated(lines: Sequence[str], ended: bool, path: str, flag: str) -> list[
 
 def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[NbestList]:
     """Read a candidate a line: Moses' id ||| text ||| features ||| score, or TSV."""
-    hyps, scores = (defaultdict[int, list[Any]](list) for _ in range(2))
+    hyps, scores, lprobs = (defaultdict[int, list[Any]](list) for _ in range(3))
     columns = len(next(line for line in lines if line.strip()).split(mark))
     expected = "id TAB text TAB score" if mark == "\t" else "id ||| text ||| features ||| score"
     fits = columns in (2, 3) if mark == "\t" else columns >= 4
@@ -283,7 +284,18 @@ def _listed(lines: Sequence[str], mark: str, path: str, flag: str) -> list[Nbest
             # Moses may have alignments behind the score; Marian has it last, perhaps behind them
             score = parts[3] if finite_number(parts[3]) is not None else parts[-1]
             scores[int(parts[0])].append(_score(score, where))
-    return [NbestList(n, None, tuple(hyps[n]), tuple(scores[n])) for n in sorted(hyps)]
+            of_model = [found for part in parts[2:-1] if (found := MODEL_FEATURE.fullmatch(part))]
+            lprob = finite_number(of_model[0][1]) if of_model else None
+            lprobs[int(parts[0])].append(math.nan if lprob is None else lprob)
+    return [
+        NbestList(n, None, tuple(hyps[n]), tuple(scores[n]), lprobs=_all_finite(lprobs[n]))
+        for n in sorted(hyps)
+    ]
+
+
+def _all_finite(lprobs: Sequence[float]) -> tuple[float, ...]:
+    """Return the log-probabilities of a list, none of them where one is missing."""
+    return tuple(lprobs) if all(map(math.isfinite, lprobs)) else ()
 
 
 def _score(text: str, where: str) -> float:

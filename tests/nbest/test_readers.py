@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simile_plugin.nbest.mbr import model_weights
 from simile_plugin.nbest.readers import NbestList, read_lists, read_nbest_lists
 
 GENERATED = [
@@ -163,6 +164,28 @@ def test_marian_lists_with_alignments(tmp_path: Path) -> None:
         path.write_text("\n".join(lines).replace("F0", more + "F0"), encoding="utf-8")
         (found,) = read_lists(str(path), "LISTS")
         assert (found.hyps, found.scores) == (("two boats", "a boat"), (-0.5, -0.8))
+        assert found.lprobs == (-1.5, -2.5)
+
+
+def test_only_the_feature_of_a_single_model_is_a_log_probability(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text("\n".join(MARIAN), encoding="utf-8")
+    assert [one.lprobs for one in read_lists(str(path), "LISTS")] == [(-0.5, -2.5), (-1.5,)]
+    path.write_text(MARIAN[0].replace("-0.5", "-0.5 F1= -2"), encoding="utf-8")
+    assert [one.lprobs for one in read_lists(str(path), "LISTS")] == [()]
+    path.write_text(MOSES, encoding="utf-8")
+    assert [one.lprobs for one in read_lists(str(path), "LISTS")] == [()]
+
+
+def test_a_candidate_that_fairseq_ruled_out_is_never_first(tmp_path: Path) -> None:
+    path = tmp_path / "lists"
+    path.write_text("D-0\t-inf\ta\nD-0\t-2\tb\nD-1\t-inf\tc", encoding="utf-8")
+    some, alone = read_lists(str(path), "LISTS")
+    assert (some.scores, some.first, alone.first) == ((-math.inf, -2.0), 1, 0)
+    assert model_weights(some) == {"a": 0.0, "b": 1.0} and model_weights(alone) == {"c": 1.0}
+    path.write_text("D-0\tinf\ta", encoding="utf-8")
+    with pytest.raises(ValueError, match="lists:1: got score 'inf', not a number"):
+        read_lists(str(path), "LISTS")
 
 
 def test_the_models_choice_and_a_cut() -> None:
