@@ -6,6 +6,7 @@ of that sum, so a resample costs one matrix product, whatever the metric.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -152,8 +153,9 @@ def exact_p_value(baseline: SentenceStatistics, system: SentenceStatistics) -> f
     in a share 2 a of cases, however few the sentences (Fisher 1935; Noreen 1989).
 
     Args:
-        baseline, system: statistics over the same N sentences, N <= EXACT_UP_TO; those of several
-            seeds are averaged first.
+        baseline, system: statistics over the same N sentences, N <= EXACT_UP_TO. Of several seeds
+            the s-th of both are exchanged and their scores averaged, as in `bootstrap`; the side
+            with fewer begins again with its first.
 
     Raises:
         ValueError: if the numbers of sentences differ, or are too many.
@@ -161,14 +163,19 @@ def exact_p_value(baseline: SentenceStatistics, system: SentenceStatistics) -> f
     sentences = _common_sentences((baseline, system))
     if sentences > EXACT_UP_TO:
         raise ValueError(f"exact test: got {sentences} sentences; expected up to {EXACT_UP_TO}")
-    first, second = (own.values.mean(axis=0, dtype=np.float64) for own in (baseline, system))
-    exchanged, sums = second - first, (first.sum(axis=0), second.sum(axis=0))
-    size = abs(float(system.score(sums[1]) - baseline.score(sums[0])))
+    seeds = np.arange(math.lcm(len(baseline.values), len(system.values)))
+    first, second = (
+        own.values[seeds % len(own.values)].astype(np.float64) for own in (baseline, system)
+    )
+    exchanged, sums = second - first, [own.sum(axis=1, keepdims=True) for own in (first, second)]
+    size = abs(system.corpus() - baseline.corpus())
     patterns, as_far = 1 << (sentences - 1), 0  # the other half has the same d(x), with minus
-    for start in range(0, patterns, CHUNK_CELLS // EXACT_UP_TO):
-        numbers = np.arange(start, min(start + CHUNK_CELLS // EXACT_UP_TO, patterns))
-        moved = (numbers[:, None] >> np.arange(sentences) & 1) @ exchanged
-        differences = system.score(sums[1] - moved) - baseline.score(sums[0] + moved)
+    rows = CHUNK_CELLS // (EXACT_UP_TO * len(seeds))
+    for start in range(0, patterns, rows):
+        numbers = np.arange(start, min(start + rows, patterns))
+        moved = (numbers[:, None] >> np.arange(sentences) & 1) @ exchanged  # (S, rows, K)
+        of_seeds = system.score(sums[1] - moved) - baseline.score(sums[0] + moved)
+        differences = of_seeds.mean(axis=0)
         as_far += int((differences >= size - TIE).sum() + (-differences >= size - TIE).sum())
     return as_far / (2 * patterns)
 

@@ -55,6 +55,23 @@ def test_a_score_of_sums_is_that_of_a_slow_loop():
     assert exact_p_value(low, high) == as_far / 64
 
 
+def test_seeds_are_exchanged_one_by_one_and_their_scores_averaged():
+    rng = np.random.default_rng(5)
+    first, second = rng.integers(1, 9, (2, 5, 2)), rng.integers(1, 9, (3, 5, 2))
+    low, high = SentenceStatistics(first, ratio), SentenceStatistics(second, ratio)
+    size, as_far = high.corpus() - low.corpus(), 0
+    for pattern in itertools.product([False, True], repeat=5):
+        swap, moved = np.array(pattern)[:, None], 0.0
+        for s in range(6):  # both begin again: 0 1 0 1 0 1, 0 1 2 0 1 2
+            a, b = first[s % 2], second[s % 3]
+            mixed = np.where(swap, b, a).sum(0), np.where(swap, a, b).sum(0)
+            moved += (ratio(mixed[1]) - ratio(mixed[0])) / 6
+        as_far += np.sign(size) * moved >= abs(size) - 1e-9
+    assert exact_p_value(low, high) == as_far / 32
+    means = [SentenceStatistics(own.mean(0, keepdims=True), ratio) for own in (first, second)]
+    assert exact_p_value(*means) != as_far / 32  # of averaged counts it is another test
+
+
 def test_without_a_difference_a_twentieth_a_side_at_most():
     rng, small, trials = np.random.default_rng(2), 0, 400
     for _ in range(trials):
