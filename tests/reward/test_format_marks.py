@@ -119,7 +119,7 @@ def test_words_of_two_scripts_are_those_of_the_plain_pattern():
     lines = ["".join(draw.choices("abжπé1_ .", k=draw.randint(1, 14))) for _ in range(3000)]
     expected = [found[0] if (found := slow.search(line)) else "" for line in lines]
     assert [_mixed_word(line) for line in lines] == expected
-    assert 500 < sum(map(bool, expected)) < 2500
+    assert 400 < sum(map(bool, expected)) < 2600
     long = "ha" * 10_000
     assert _mixed_word(long) == "" and _mixed_word(f"ho {long}ж{long} ho") == f"{long}ж{long}"
 
