@@ -36,7 +36,6 @@ TEST_SETS = (
     ("German captions, test", "Multi30k German-English", "*MLE, model 2*", TEST, "SIM"),
     ("Tatoeba German, test", "Tatoeba German-English", "*MLE, model 1*", TEST, "SIM"),
     ("News German, Transformer-base", BASE, "MLE", "newstest2018: BLEU (seeds)", "SIM"),
-    ("Tatoeba German, Transformer-base", BASE, "MLE", "Tatoeba: BLEU (seeds)", "SIM 2"),
 )
 ROW, HEAD, LABEL, PANEL, GAP = 17, 30, 300, 300, 50
 STYLE = """
