@@ -14,8 +14,10 @@ from torch import Tensor
 
 from simile_plugin.fairseq_hooks import allow_fairseq_checkpoints, read_checkpoint
 from simile_plugin.files import InputError, Progress, atomic_folder, atomic_write
+from simile_plugin.finetuning.begun import RECORD
 
 CONFIG = "config.json"
+CARD, CARD_MARK = "README.md", "<!-- written by simile-plugin"  # of hugging_face.model_card
 
 
 class Averager:
@@ -106,6 +108,13 @@ def average_checkpoints(paths: Sequence[str], average: Averager, output: str) ->
         torch.save(result, stream)
 
 
+def _tells_of_training(path: Path) -> bool:
+    """Return whether a file is of the training of a model, and not of its mean with others."""
+    if path.name == CARD:  # a user's card stays
+        return CARD_MARK in path.read_text("utf-8", errors="replace")
+    return path.name == RECORD or path.suffix in (".bin", ".pt")
+
+
 def average_folders(paths: Sequence[str], average: Averager, output: str) -> None:
     """Write the mean of folders that save_pretrained wrote; the folder appears when it is whole."""
     folders = [Path(path) for path in paths]
@@ -123,7 +132,7 @@ def average_folders(paths: Sequence[str], average: Averager, output: str) -> Non
             )
     with atomic_folder(output, CONFIG) as made:
         for path in folders[0].iterdir():
-            if path.is_file() and path.name not in files[0] and path.suffix not in (".bin", ".pt"):
+            if path.is_file() and path.name not in files[0] and not _tells_of_training(path):
                 shutil.copy(path, made)
         for file in files[0]:
             opened = [safetensors.safe_open(folder / file, "pt") for folder in folders]

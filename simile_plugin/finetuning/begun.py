@@ -16,6 +16,7 @@ from typing import Any
 
 from simile_plugin.files import InputError, atomic_write, flag_name
 from simile_plugin.finetuning.options import Options
+from simile_plugin.finetuning.story import RunStory
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +116,19 @@ def read_record(run: Path) -> dict[str, Any]:
             "version reads; update simile-plugin"
         )
     return record
+
+
+def has_ended(run: Path, updates: int, patience: int) -> bool:
+    """Return whether a run has had so many updates, or was ended by as much patience."""
+    record = read_record(run)
+    ended_by = record.get("patience", 0)
+    return record.get("ended", 0) >= updates and (not ended_by or 0 < patience <= ended_by)
+
+
+def note_end(run: Path, story: RunStory, patience: int) -> None:
+    """Write down that a training has ended, and the patience that ended it, 0 for none."""
+    ended_by = patience if story.ended_early(patience) else 0
+    update_record(run, ended=story.updates, patience=ended_by)
 
 
 def update_record(run: Path, **values: Any) -> None:

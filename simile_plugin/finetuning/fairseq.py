@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
+import torch
+
 from simile_plugin.fairseq_hooks import count_sentences, read_model_flags, written_over
 from simile_plugin.files import InputError, flag_name, locked_folder
 from simile_plugin.finetuning.average import Averager, average_checkpoints
@@ -23,7 +25,8 @@ from simile_plugin.finetuning.begun import (
     Begun,
     Setting,
     digest_of_files,
-    read_record,
+    has_ended,
+    note_end,
     settings_of_updates,
     update_record,
 )
@@ -94,7 +97,8 @@ class FairseqFinetuning:
         sentences, validation_set = (
             count_sentences(self.data, split) for split in ("train", "valid")
         )
-        story = make_story(options, self.risk, sentences, validation_set)
+        devices = torch.cuda.device_count() or 1
+        story = make_story(options, self.risk, sentences, validation_set, devices)
         self.say(f"model       {options.model} ({self.model_flags[0].removeprefix('--arch=')})")
         if options.train:
             self.say(f"pairs       those of {options.train}")
@@ -105,14 +109,14 @@ class FairseqFinetuning:
         settings |= settings_of_updates(options)
         begun.check(settings)
         begun.note(settings)
-        if read_record(run).get("ended", 0) >= story.updates and begun.before:
+        if begun.before and has_ended(run, story.updates, options.patience):
             tell_earlier(story, run / LOG)
             return story
         try:
             train(run, options.model, flags, story, lock)
         finally:
             update_record(run, known_pairs=story.known)
-        update_record(run, ended=story.updates)
+        note_end(run, story, options.patience)
         return story
 
     def model(self, run: Path, validated: bool) -> Path:

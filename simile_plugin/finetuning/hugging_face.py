@@ -47,7 +47,8 @@ from simile_plugin.finetuning.average import Averager, average_folders
 from simile_plugin.finetuning.begun import (
     Begun,
     Setting,
-    read_record,
+    has_ended,
+    note_end,
     settings_of_updates,
     update_record,
 )
@@ -170,12 +171,12 @@ class HuggingFaceFinetuning:
             options, learning_rate=float(settings["--learning-rate"].value)
         )
         validation_set = 0 if valid is None else len(valid)
-        story = make_story(planned, self.risk, sentences, validation_set)
+        story = make_story(planned, self.risk, sentences, validation_set, args.world_size)
         story.say = self.say
         story.say(f"model       {options.model}\n{story.plan()}\n")
         args.max_steps = story.updates
-        ended = read_record(run).get("ended", 0) if begun.before and holds_weights(run) else 0
-        if ended >= story.updates:
+        ended = has_ended(run, story.updates, options.patience)
+        if ended and begun.before and holds_weights(run):
             StoryCallback(story, 0).tell_earlier(run)
             return story
         trainer = self._make_trainer(args, story, model, tokenizer, files)
@@ -188,7 +189,8 @@ class HuggingFaceFinetuning:
             raise InputError(f"{error}; {run} has the best model by validation") from error
         self._save(trainer, run)
         if args.process_index == 0:
-            update_record(run, ended=story.updates, known_pairs=story.known)
+            note_end(run, story, options.patience)
+            update_record(run, known_pairs=story.known)
         return story
 
     def _make_trainer(
@@ -225,10 +227,14 @@ class HuggingFaceFinetuning:
             story.say(f"target pieces: {trainer.translator.pieces}")
         if trainer.rows is not None:
             story.say(f"trained rows: {len(trainer.rows):,}, of target pieces and sources")
-        if options.prefix:
-            text = trainer.translator.text
-            text.prefix = text.strings([tokenizer(options.prefix).input_ids])[0]
+        self._take_prefix(trainer, tokenizer)
         return trainer
+
+    def _take_prefix(self, trainer: SimileRiskTrainer, tokenizer: Any) -> None:
+        """Take --prefix off the sources that a reward reads."""
+        if self.options.prefix:
+            text = trainer.translator.text
+            text.prefix = text.strings([tokenizer(self.options.prefix).input_ids])[0]
 
     def model(self, run: Path, validated: bool) -> Path:
         """Return where a training leaves its model, the best by validation if there were any."""
@@ -255,6 +261,7 @@ class HuggingFaceFinetuning:
             processing_class=tokenizer,
             eval_dataset=self._read_files(loaded, tokenizer)["--valid"],
         )
+        self._take_prefix(trainer, tokenizer)
         trainer.remove_callback(PrinterCallback)
         metrics = trainer.evaluate()
         return {name.removeprefix("eval_"): value for name, value in metrics.items()}

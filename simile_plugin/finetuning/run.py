@@ -41,8 +41,8 @@ def finetune(finetuning: Finetuning) -> None:
     run = Path(options.output)
     story = finetuning.train(run, options.seed)
     if not story.trained:
-        finetuning.say(nothing_trained(run, story))
-    elif story.validations and story.out_of_patience(options.patience):
+        finetuning.say(nothing_trained(run, story, options.patience))
+    elif story.ended_early(options.patience):
         finetuning.say(stopped_early(story, options.patience))
     if last := finetuning.end(story, run):
         finetuning.say(f"\n{last}")
@@ -56,8 +56,13 @@ def stopped_early(story: RunStory, patience: int) -> str:
     )
 
 
-def nothing_trained(run: Path, story: RunStory) -> str:
+def nothing_trained(run: Path, story: RunStory, patience: int) -> str:
     """Return why a command that was repeated trained nothing, and what to do for more."""
+    if story.ended_early(patience):
+        return (
+            f"nothing was trained: {run} ended after update {story.done:,} of {story.updates:,}, "
+            f"as the last {patience} validations had no better BLEU; a larger --patience goes on"
+        )
     return (
         f"nothing was trained: {run} has its {story.updates:,} updates; for more give "
         "--max-updates, for another training another --output"

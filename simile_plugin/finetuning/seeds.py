@@ -36,8 +36,10 @@ def finetune_seeds(finetuning: Finetuning) -> None:
         say(f"{'' if not count else chr(10)}seed {seed}: training {count + 1} of {options.seeds}")
         story = stories[folder] = finetuning.train(folder, seed)
         if not story.trained:
-            say(f"done before: {folder} has its {story.updates:,} updates")
-        elif story.validations and story.out_of_patience(options.patience):
+            early = story.ended_early(options.patience)
+            updates = f"ended after update {story.done:,} of" if early else "has its"
+            say(f"done before: {folder} {updates} {story.updates:,}{'' if early else ' updates'}")
+        elif story.ended_early(options.patience):
             say(f"stopped after update {story.done:,}: no better BLEU (--patience)")
     validated = bool(story.validations)
     models = {folder: finetuning.model(folder, validated) for folder in stories}

@@ -124,6 +124,12 @@ class RunStory:
         best = self.best(since=1)
         return 0 < patience <= sum(update > best for update in self.validations)
 
+    def ended_early(self, patience: int) -> bool:
+        """Return whether so much patience ended the training before its last update."""
+        return (
+            bool(self.validations) and self.done < self.updates and self.out_of_patience(patience)
+        )
+
     def left(self) -> str:
         """Return the time that updates and validations still take, in words."""
         updates = max(0, self.updates - self.done)
@@ -180,10 +186,14 @@ def in_words(seconds: float) -> str:
 
 
 def make_story(
-    options: Options, risk: RiskSettings, sentences: int, validation_set: int
+    options: Options, risk: RiskSettings, sentences: int, validation_set: int, devices: int = 1
 ) -> RunStory:
-    """Return the plan of a run, ready to tell it, from the numbers of its sentence pairs."""
-    batch = options.batch_size * options.update_freq
+    """Return the plan of a run, ready to tell it, from the numbers of its sentence pairs.
+
+    Args:
+        devices: that share an update, of which each has its batches.
+    """
+    batch = options.batch_size * options.update_freq * devices
     falling = " falling to 0" if options.schedule == "linear" else ", constant"
     return RunStory(
         reward=f"{risk.reward} (--risk-alpha {risk.risk_alpha:g} --risk-cost-scale "

@@ -1,6 +1,12 @@
 """What a fine-tuning says of itself, by a clock that the test moves."""
 
-from simile_plugin.finetuning.story import RunStory
+from pathlib import Path
+
+from simile_plugin.finetuning.begun import has_ended, note_end
+from simile_plugin.finetuning.options import Options
+from simile_plugin.finetuning.run import nothing_trained
+from simile_plugin.finetuning.story import RunStory, make_story
+from simile_plugin.risk import RiskSettings
 
 
 def test_the_story_of_a_run() -> None:
@@ -55,3 +61,29 @@ def test_a_run_that_goes_on_has_no_clock_before_it_begins() -> None:
     for update in (0, 2):  # read from its log
         story.validation(update, {"cost": 0.5, "bleu": 30.0 + update})
     assert story.done == 2 and not any("left" in line for line in said)
+
+
+def test_a_run_that_patience_ended_goes_on_by_a_larger_one(tmp_path: Path) -> None:
+    story = RunStory("half", 600, 30, 1200, "2e-4", 100, 50, say=str)
+    for update, bleu in ((0, 30.0), (100, 32.0), (200, 31.0), (300, 31.5)):
+        story.validation(update, {"cost": 0.5, "bleu": bleu})
+    note_end(tmp_path, story, 2)
+    assert [has_ended(tmp_path, 600, patience) for patience in (0, 1, 2, 3)] == [
+        *(False, True, True, False)
+    ]
+    assert not has_ended(tmp_path, 700, 2)
+    assert nothing_trained(Path("r"), story, 2) == (
+        "nothing was trained: r ended after update 300 of 600, as the last 2 validations had no "
+        "better BLEU; a larger --patience goes on"
+    )
+    story.updates = 300  # the last update and the end of patience coincide
+    note_end(tmp_path, story, 2)
+    assert not story.ended_early(2) and has_ended(tmp_path, 300, 3)
+    assert "r has its 300 updates; for more give --max-upd" in nothing_trained(Path("r"), story, 2)
+
+
+def test_each_device_has_its_batches() -> None:
+    options = Options(output="r", batch_size=30, update_freq=2, max_updates=None)
+    story = make_story(options, RiskSettings(), 1200, 50, devices=2)
+    # 10 epochs of 1200 sentences, by 30 * 2 * 2 an update
+    assert "100 of 120 sentences, 10.0 epochs of 1,200" in story.plan()

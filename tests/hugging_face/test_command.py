@@ -149,7 +149,9 @@ def test_a_run_without_a_better_validation_stops(command, tmp_path, capsys, monk
     assert f"{tmp_path / 'tuned'}: best BLEU on validation, update 1\n" in told
     assert same_weights(tmp_path / "tuned", tmp_path / "tuned/checkpoint-1")
     assert main([*command, "--max-updates", "9", "--patience", "2"]) == 0
-    assert "nothing was trained" in capsys.readouterr().out
+    assert "ended after update 3 of 9, as the last 2 validations had" in capsys.readouterr().out
+    assert main([*command, "--max-updates", "9", "--patience", "3"]) == 0
+    assert "stopped after update 7 of 9: the last 3 validations" in capsys.readouterr().out
 
 
 def test_the_mean_of_two_seeds(command, tmp_path, capsys, monkeypatch):
