@@ -99,6 +99,7 @@ class FairseqFinetuning:
         )
         devices = torch.cuda.device_count() or 1
         story = make_story(options, self.risk, sentences, validation_set, devices)
+        story.keeps_last = True  # fairseq replaces checkpoint_best.pt by an equally good model
         self.say(f"model       {options.model} ({self.model_flags[0].removeprefix('--arch=')})")
         if options.train:
             self.say(f"pairs       those of {options.train}")

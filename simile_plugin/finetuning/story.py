@@ -48,6 +48,7 @@ class RunStory:
         now: seconds of a clock.
         validations: metrics by update.
         known: costs of training and validation sentences before the first update.
+        keeps_last: of equally good models the last is kept, not the first.
     """
 
     reward: str
@@ -62,6 +63,7 @@ class RunStory:
     validations: dict[int, dict[str, float]] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)
     done: int = 0  # updates
+    keeps_last: bool = False
     earlier: int = 0  # of them by a run that was stopped, or ended
     _since: float | None = None
     _measured: int = 0
@@ -121,7 +123,8 @@ class RunStory:
 
     def out_of_patience(self, patience: int) -> bool:
         """Return whether so many validations in a row have had no better BLEU; 0 never is."""
-        best = self.best(since=1)
+        after = [update for update in self.validations if update] or [*self.validations]
+        best = max(after, key=self._bleu)  # the first of equals: an equal one is no better
         return 0 < patience <= sum(update > best for update in self.validations)
 
     def ended_early(self, patience: int) -> bool:
@@ -144,13 +147,17 @@ class RunStory:
         """Return whether an update was made by this run."""
         return self.done > self.earlier
 
-    def best(self, metric: str = "bleu", since: int = 0) -> int:
-        """Return the update whose validation has the most of a metric, the first of equals.
+    def _bleu(self, update: int) -> float:
+        return self.validations[update].get("bleu", 0.0)
+
+    def best(self, since: int = 0) -> int:
+        """Return the update whose validation has the best BLEU; of equals see `keeps_last`.
 
         since: look at the validations from this update on, if there are any.
         """
         updates = [update for update in self.validations if update >= since]
-        return max(updates or self.validations, key=lambda n: self.validations[n].get(metric, 0))
+        order = sorted(updates or self.validations, reverse=self.keeps_last)
+        return max(order, key=self._bleu)
 
     def table(self, before: str, chosen: int) -> str:
         """Return the validation before the first update, the chosen one, and what changed."""

@@ -51,6 +51,9 @@ def test_validations_without_a_better_one_end_patience() -> None:
     assert [story.out_of_patience(patience) for patience in (0, 1, 2, 3)] == [
         *(False, True, True, False)
     ]
+    assert story.best(since=1) == 200
+    story.keeps_last = True  # as fairseq does; an equal validation is still no better one
+    assert story.best(since=1) == 300 and story.out_of_patience(2)
     story.validation(500, {"cost": 0.5, "bleu": 32.1})
     assert not story.out_of_patience(1)
 
