@@ -114,7 +114,7 @@ class FairseqFinetuning:
             tell_earlier(story, run / LOG)
             return story
         try:
-            train(run, options.model, flags, story, lock)
+            run_fairseq_train(run, options.model, flags, story, lock)
         finally:
             update_record(run, known_pairs=story.known)
         note_end(run, story, options.patience)
@@ -274,7 +274,9 @@ def value_of(flags: Sequence[str], name: str, default: str) -> str:
     return last
 
 
-def train(run: Path, checkpoint: str, flags: Sequence[str], story: RunStory, lock: int) -> None:
+def run_fairseq_train(
+    run: Path, checkpoint: str, flags: Sequence[str], story: RunStory, lock: int
+) -> None:
     """Run fairseq-train by this Python until it ends; its output is RUN/train.log.
 
     Args:

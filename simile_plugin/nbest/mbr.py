@@ -85,7 +85,7 @@ def expected_utilities(
 
 
 def choose(one: NbestList, utilities: Floats) -> int | None:
-    """Return the place of the highest expected scorer, or None in an empty list.
+    """Return the place of the highest expected utility, or None in an empty list.
 
     Of a tie the model's own order decides: the highest score, then the first. What is NaN or
     infinite is never chosen where there is a number.
