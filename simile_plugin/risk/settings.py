@@ -159,9 +159,9 @@ class RiskSettings:
         metadata={
             "range": Range(lambda x: x == 0 or x > 1, "0 or a number above 1"),
             "help": "stop when two validations in a row have a lower cost than the first one, but "
-            "also a BLEU lower by a hundredth and either a length ratio more than this factor "
-            "above the larger, or below the smaller, of 1 and the first one's, or more than twice "
-            "its repeated bigrams: the reward is being gamed (0: never)",
+            "also a BLEU that is 1 percent lower, and either more than twice its repeated bigrams "
+            "or a length ratio outside of min(1, first) / factor to max(1, first) * factor: the "
+            "reward is being gamed (0: never)",
         },
     )
 
