@@ -71,7 +71,7 @@ def prefix_tree(ids: Ids, lengths: Ids) -> PrefixTree:
 
     Args:
         ids: (B, M, T) tokens.
-        lengths: (B, M) targets of each row, 0 for rows that are left out; row 0 never is.
+        lengths: (B, M) targets of each row, 0 for rows that are left out.
     """
     batch, rows, width = ids.shape
     # same[b, m, k, t]: the rows m and k of sentence b agree in all tokens before t, and row k is

@@ -48,10 +48,16 @@ class RiskSet:
         return lengths
 
     def lengths_of_scored(self, pad: int) -> NDArray[np.int64]:
-        """Return the same, 0 for candidates outside the risk set, which are not scored."""
+        """Return the same, 0 for candidates outside the risk set, which are not scored.
+
+        A list with nothing to score has a token of its first candidate: even if a batch has such
+        lists alone, its loss, which does not read it, has a gradient.
+        """
         scored = self.on_host[1].copy()
         scored[:, 0] = True
-        return self.lengths(pad) * scored
+        lengths: NDArray[np.int64] = self.lengths(pad) * scored
+        lengths[:, 1] = np.where(lengths.any(1), lengths[:, 1], 1)
+        return lengths
 
     def sentence_tokens(self, pad: int) -> list[int]:
         """Return rows x longest row of each sentence, B numbers."""

@@ -13,6 +13,7 @@ from simile_plugin.fairseq_training.scoring import (
 from simile_plugin.risk import (
     RiskSet,
     choose_tree,
+    layout,
     log_probabilities,
     replaced,
     tree_scoring,
@@ -133,6 +134,23 @@ def test_trees_equal_the_naive_path(flags, slice_logits, max_tokens, monkeypatch
     sample = make_sample(task)
     model = make_model("transformer_tiny", task, **flags).double().train()
     check_naive(model, sample, make_risk_set(sample), max_tokens)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "fconv"])
+@pytest.mark.parametrize("trees", [True, False])
+def test_a_batch_without_references_and_candidates_is_scored(arch, trees, monkeypatch):
+    monkeypatch.setattr(tree_scoring, "pays", lambda *_: trees)
+    task = make_task()
+    sample = make_sample(task)
+    model = make_model(arch, task).train()
+    target = torch.full_like(sample["target"], PAD)
+    hyps = torch.full((len(target), 4, 6), PAD)
+    nothing = torch.zeros(hyps.shape[:2], dtype=torch.bool)
+    risk_set = layout(target, hyps, nothing, False, False, PAD, EOS)
+    lprobs, means = score_rows(model, sample, risk_set, PAD, 0)
+    assert (lprobs[:, :, 1:] == 0).all() and (means == 0).all()
+    lprobs.sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
 def test_only_where_it_pays():
