@@ -27,7 +27,7 @@ class Options:
     )
     preset: str = option(
         "settings that belong together: long has four times the updates of short, paper has the "
-        "paper's settings",
+        "paper's objective",
         "short",
         choices=list(PRESETS),
     )
