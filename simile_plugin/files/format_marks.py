@@ -23,6 +23,8 @@ ANYWHERE = re.compile(
     r"|\\[\"']|(?:\\[23][0-7]{2}){2}|=[C-F][0-9A-F]=[89AB][0-9A-F]"
 )
 SIGNS_ANYWHERE = "<[|#=\\\u0120\uffe8\uffed"  # most sentences have none, which is soon seen
+# The | that Hindi, Odia and others write for a danda, the period of Indic scripts.
+DANDA = re.compile(r"(?<=[\u0900-\u0dff])(?:\|{1,2}(?=\s|$)|\s\|{1,2}$)")
 BYTES = re.compile(r"b(['\"])(?=.*\1$)")  # what Python prints of bytes: b'...'
 # What may stand before or after every sentence of a file: a label, a number, a score.
 LABEL = re.compile(r"(?:\w+ ){0,4}[\w-]+: |\S*\d\S* ")
@@ -93,6 +95,8 @@ def _most_frequent(
 
 
 def _marks_of(line: str) -> Iterator[str]:
+    if "|" in line:
+        line = DANDA.sub("", line)
     for pattern in (BEGIN, END):
         match = pattern.match(line) if pattern is BEGIN else pattern.search(line)
         if match and match[0] != line:  # a line of its own, such as [music], is text

@@ -11,8 +11,8 @@ FEWEST, SHARE = 3, 100  # lines that show it: so many at least, and one of so ma
 # Of the lines that have such a character, one of so many may have it on both sides.
 ON_BOTH_SIDES = 10
 # Letters and marks that look like another and that no normal form of Unicode joins: Romanian with
-# cedillas for commas, Arabic for Persian letters, hyphens and the minus sign.
-LOOKS_LIKE = str.maketrans("şţŞŢيك\u2010\u2011\u2212", "șțȘȚیک---")
+# cedillas for commas, Arabic for Persian letters, hyphens and the minus sign, the danda for a bar.
+LOOKS_LIKE = str.maketrans("şţŞŢيك\u2010\u2011\u2212\u0964", "șțȘȚیک---|")
 ORDINALS = "ªº"  # a and o by NFKC, which every line has
 OTHERWISE = (
     "in {0} of {1} lines (line {2} first) there is {3!r} in {4} for {5!r} in {6}, which BLEU and "

@@ -77,6 +77,18 @@ def test_marks_are_equal_but_for_their_digits():
     assert format_mark(lines)
 
 
+def test_a_bar_for_a_danda_is_text():
+    places = ["नदी", "झील", "घर", "पुल", "बाग", "गली"]
+    lines = [f"नाव {place} के पास है" for place in places]
+    for end in ("|", " |", "||", " ||"):
+        assert format_mark([line + end for line in lines]) == ""
+    assert format_mark([f"{line}| {line}|" for line in lines]) == ""
+    # Of columns, and of Latin letters, a bar is a mark.
+    assert format_mark([f"{line} ||| -1.5 ||| -1.5" for line in lines]) == "|||"
+    assert format_mark([f"{line} |||" for line in lines])
+    assert format_mark([f"{sentence} |" for sentence in SENTENCES])
+
+
 def test_a_line_that_is_nothing_but_a_mark_is_text():
     assert format_mark(["[music]", "[music]", "{sighs}", "{sighs}"]) == ""
 

@@ -1,6 +1,7 @@
 """Text that is written in another way than its references, or that stands in other lines."""
 
 import random
+from unicodedata import normalize
 
 import pytest
 
@@ -81,6 +82,31 @@ def test_what_nearly_all_lines_begin_with():
     assert common_beginning([*lines[:-12], *HYPS[:12]]) == "le "  # 108: 90 %
     assert common_beginning(["lemon", "lemur"] * 10) == ""  # a part of a word
     assert common_beginning(lines[:5]) == ""  # too few
+
+
+def accented(decomposed):
+    """Return 1,000 lines of which the first are decomposed."""
+    lines = [f"Le café {number} est fermé." for number in range(1000)]
+    return [normalize("NFD", line) for line in lines[:decomposed]] + lines[decomposed:]
+
+
+@pytest.mark.parametrize(("here", "there"), [(0, 11), (1, 12), (20, 200), (100, 1000)])
+def test_decomposed_accents_of_next_to_one_side_are_told(here, there):
+    assert "(Unicode NFD)" in said(accented(here), accented(there))
+    assert "(Unicode NFD)" in said(accented(there), accented(here))
+
+
+@pytest.mark.parametrize(("here", "there"), [(0, 10), (9, 12), (30, 250), (1000, 1000)])
+def test_decomposed_accents_of_both_sides_are_not_told(here, there):
+    assert said(accented(here), accented(there)) == said(accented(there), accented(here)) == ""
+
+
+def test_a_bar_for_a_danda_on_one_side():
+    refs = [f"नाव {number} बजे आती है।" for number in range(100)]
+    bars = [ref.replace("।", "|") for ref in refs]
+    assert "there is '।' in the references for '|' in hyp.en" in said(bars, refs)
+    assert "there is '।' in hyp.en for '|' in the references" in said(refs, bars)
+    assert said(bars, bars) == said(bars[:5] + refs[5:], refs) == ""
 
 
 def test_letters_that_became_question_marks_are_told():
