@@ -59,7 +59,7 @@ def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
 
     Then intervals and p-values are of more segments than there are.
     """
-    from simile_plugin.files import file_warning
+    from simile_plugin.files import empty_references, file_warning
     from simile_plugin.reward import tokenised_warning
 
     for file in files:
@@ -67,6 +67,8 @@ def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
             "\t".join(map(str, row)) for row in zip(file.hyps, file.refs, file.human, strict=True)
         ]
         if text := file_warning(f"--judgements {file.path} (lines without a header)", rows):
+            print(f"simile {command}: warning: {text}", file=sys.stderr)
+        if text := empty_references(f"--judgements {file.path}", file.refs):
             print(f"simile {command}: warning: {text}", file=sys.stderr)
         texts = {"hypotheses": file.hyps, "references": file.refs, "sources": file.srcs}
         for name, lines in texts.items():

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, read_flags
 from simile_plugin.cli._warnings import warn_of_encoder, warn_of_text, warn_of_whole_sentences
-from simile_plugin.files import FILE, InputError, Range, atomic_write, option
+from simile_plugin.files import (
+    FILE,
+    InputError,
+    Range,
+    atomic_write,
+    empty_references,
+    option,
+)
 
 if TYPE_CHECKING:
     from simile_plugin.nbest import NbestList
@@ -242,6 +249,8 @@ def _warn(
     if options.against == "references":
         name = f"the references of {options.lists}"
         warn_of_whole_sentences("mbr", name, refs, options.tokenize)
+        if text := empty_references(options.lists, refs):
+            print(f"simile mbr: warning: {text}", file=sys.stderr)
     elif theirs:
         name = f"--pseudo-refs {options.pseudo_refs}"
     texts = [(name, refs)] if name else []

@@ -13,7 +13,9 @@ from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import InputError, option
 
 if TYPE_CHECKING:
-    from simile_plugin.reward import ListScores
+    from collections.abc import Sequence
+
+    from simile_plugin.reward import ListScores, Scorer
 
 HELP = "score hypotheses against references: BLEU, chrF, SIM, SIMILE, by corpus or by sentence"
 
@@ -74,13 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score and print; InputError for input that cannot be scored."""
     from simile_plugin.files import Progress, read_parallel, refuse_twice
-    from simile_plugin.reward import (
-        UNKNOWN_LIMIT,
-        language_warning,
-        learned_beside,
-        load_learned,
-        several_references,
-    )
+    from simile_plugin.reward import learned_beside, load_learned, several_references
 
     options = read_flags(args, Options)
     if options.learned and not options.encoder:
@@ -103,18 +99,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress(len(refs) * len(references), "sent") as bar:
         of_each = [scorer.outputs(outputs, one, srcs, 0, bar.update) for one in references]
     scores = several_references(of_each, outputs, references, options.tokenize)
-    warn_of_whole_sentences("score", f"the lines of {first}", refs, options.tokenize)
-    marked = warn_of_text("score", zip(options.ref, references, strict=True))
-    marked |= warn_of_text("score", zip(options.hyp, outputs, strict=True), refs, srcs or ())
-    if scores.unknown_share > UNKNOWN_LIMIT and not marked:  # marks are unknown to any encoder
-        print(
-            f"simile score: warning: {scores.unknown_share:.0%} of the tokens of the references "
-            f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
-            "count as nothing in SIM; is it an encoder of this language and script?",
-            file=sys.stderr,
-        )
-    if text := language_warning(first, scorer.encoder, refs):
-        print(f"simile score: warning: {text}", file=sys.stderr)
+    _warn(options, scorer, references, outputs, srcs, scores)
     signatures = scorer.signatures("BLEU", "chrF", "SIM", "SIMILE", "SOURCE", "LEARNED")
     if len(references) > 1:
         several = f"nrefs:{len(references)}|"
@@ -128,6 +113,35 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_corpus(options, scores, signatures)
     return 0
+
+
+def _warn(
+    options: Options,
+    scorer: Scorer,
+    references: Sequence[Sequence[str]],
+    outputs: Sequence[Sequence[str]],
+    srcs: Sequence[str] | None,
+    scores: ListScores,
+) -> None:
+    """Say so where text or encoder is not what the scores are made for."""
+    from simile_plugin.files import empty_references
+    from simile_plugin.reward import UNKNOWN_LIMIT, language_warning
+
+    refs, (first, *_) = references[0], options.ref
+    warn_of_whole_sentences("score", f"the lines of {first}", refs, options.tokenize)
+    marked = warn_of_text("score", zip(options.ref, references, strict=True))
+    marked |= warn_of_text("score", zip(options.hyp, outputs, strict=True), refs, srcs or ())
+    unknown = ""
+    if scores.unknown_share > UNKNOWN_LIMIT and not marked:  # marks are unknown to any encoder
+        unknown = (
+            f"{scores.unknown_share:.0%} of the tokens of the references "
+            f"({scores.unknown_pieces} of {scores.tokens}) are unknown to the encoder and "
+            "count as nothing in SIM; is it an encoder of this language and script?"
+        )
+    of_each_line = ["".join(lines) for lines in zip(*references, strict=True)]
+    empty = empty_references(" and ".join(options.ref), of_each_line)
+    for text in filter(None, (empty, unknown, language_warning(first, scorer.encoder, refs))):
+        print(f"simile score: warning: {text}", file=sys.stderr)
 
 
 def columns(scores: ListScores, system: int) -> dict[str, list[float]]:

@@ -14,6 +14,7 @@ from simile_plugin.files.columns import Row, finite_number, is_quoted, read_rows
 from simile_plugin.files.doubtful_files import (
     FINAL,
     against_references,
+    empty_references,
     file_warning,
     is_header,
     untranslated_warning,
@@ -70,6 +71,7 @@ __all__ = [
     "check_standard_input",
     "check_unpackable",
     "common_beginning",
+    "empty_references",
     "file_warning",
     "find_escape",
     "find_mojibake",

@@ -31,7 +31,10 @@ EMPTY = (
     "{1} of {2} lines of {0} are empty where the references are not (line {3} first), and score 0: "
     "were sentences left out, or lines lost?"
 )
-EMPTY_REFS = "{1} of {2} references of {0} are empty (line {3} first): are lines lost?"
+EMPTY_REFS = (
+    "{1} of {2} references of {0} are empty (line {3} first), and what is held against them scores "
+    "0: were lines lost? Leave these sentences out of all files"
+)
 RETURNS = (
     "{0} has carriage returns (CR) within line {1} ({2!r}), which end no line here: write lines "
     "that end in LF (tr '\\r' '\\n')"
@@ -143,6 +146,14 @@ def against_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> 
     if len(cut) >= max(FEW + 1, number / 20) and 2 * without <= len(whole):
         return CUT.format(name, len(cut), number, cut[0][0], cut[0][1][-40:])
     return ""
+
+
+def empty_references(name: str, refs: Sequence[str]) -> str:
+    """Return what to say of references a hundredth of which, and FEW, are empty, or ""."""
+    empty = [number for number, ref in enumerate(refs, 1) if not ref.strip()]
+    if len(empty) < max(FEW, len(refs) / 100):
+        return ""
+    return EMPTY_REFS.format(name, len(empty), len(refs), empty[0])
 
 
 def words_in_common(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simile_plugin import significance
-from simile_plugin.files import InputError
+from simile_plugin.files import InputError, empty_references
 from simile_plugin.report.inputs.options import LEVEL, PairedTest, choose_baselines
 from simile_plugin.report.inputs.scores import (
     LENGTH_RATIO,
@@ -220,7 +220,8 @@ def _tokenised(systems: Sequence[System], references: References) -> list[str]:
     refs = references.lines
     texts = [(references.name, refs)]
     texts += [pair for of in systems for pair in zip(of.files, of.outputs, strict=True)]
-    return [text for name, lines in texts for text in warnings_of_text(name, lines, refs)]
+    doubts = [text for name, lines in texts for text in warnings_of_text(name, lines, refs)]
+    return [*filter(None, [empty_references(references.name, refs)]), *doubts]
 
 
 def _system_scores(

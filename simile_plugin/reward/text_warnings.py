@@ -209,7 +209,7 @@ def _spaced_warning(name: str, lines: Sequence[str]) -> str:
 
 def _unlike_references(name: str, lines: Sequence[str], refs: Sequence[str]) -> str:
     """Return what to say of lines that are written in another way than their references, or ""."""
-    if not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs):
+    if not is_unspaced(refs, "none") and _per_word(lines) > 2 * _per_word(refs) > 0:
         return JOINED.format(name)
     few, many = sorted(_share(side, _is_decomposed) for side in (lines, refs))
     if many > 0.01 and ONE_SIDED * few <= many:

@@ -181,6 +181,22 @@ def test_several_references_count_as_in_sacrebleu(files, tmp_path, encoder_folde
     assert run(capsys, *again, "-sl")[1] == out
 
 
+def test_empty_references_are_told_where_no_other_stands_beside(files, tmp_path, capsys):
+    refs, hyps = REFS * 4, HYPS * 4
+    gaps = [ref if number % 4 else "" for number, ref in enumerate(refs)]
+    for name, lines in (("ref", refs), ("gaps", gaps), ("blank", [" "] * 12), ("hyp", hyps)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    told = f"3 of 12 references of {tmp_path / 'gaps'} are empty (line 1 first), and what is held"
+    assert told in run(capsys, "-r", tmp_path / "gaps", "-i", tmp_path / "hyp")[2]
+    blank = run(capsys, "-r", tmp_path / "blank", "-i", tmp_path / "hyp")[2]
+    assert f"12 of 12 references of {tmp_path / 'blank'} are empty" in blank
+    assert "next to no spaces" not in blank  # of the hypotheses, which have some
+    both = run(capsys, "-r", tmp_path / "gaps", tmp_path / "blank", "-i", tmp_path / "hyp")[2]
+    assert f"3 of 12 references of {tmp_path / 'gaps'} and {tmp_path / 'blank'} are empty" in both
+    whole = run(capsys, "-r", tmp_path / "gaps", tmp_path / "ref", "-i", tmp_path / "hyp")[2]
+    assert "are empty (line 1 first), and what" not in whole
+
+
 def test_references_given_twice_or_of_other_lengths_are_refused(files, tmp_path, capsys):
     (tmp_path / "short").write_text("a bird\n")
     ref, hyp = files / "ref", files / "hyp"

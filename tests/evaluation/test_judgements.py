@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 import torch
 
+from simile_plugin.cli import main
 from simile_plugin.encoder.models import Encoder
 from simile_plugin.encoder.segmenter import Preprocessing
 from simile_plugin.encoder.tokens import WordTokenizer
@@ -176,3 +177,15 @@ def test_marks_of_mqm_and_commas(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "c").write_text("hypothesis,reference,score\na,b,1\n")
     with pytest.raises(InputError, match="c:1: .*it has commas where TABs are expected"):
         read_judgements(str(tmp_path / "c"))
+
+
+def test_references_that_are_empty_are_told(
+    encoder_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"the boat {n}\t{'' if n % 2 else f'the ship {n}'}\t{n}" for n in range(6)]
+    path = tmp_path / "judged.tsv"
+    path.write_text("\n".join(["hypothesis\treference\tscore", *lines]) + "\n")
+    given = ["eval-encoder", str(encoder_folder), "--judgements", str(path), "--resamples", "40"]
+    assert main(given) == 0
+    told = f"simile eval-encoder: warning: 3 of 6 references of --judgements {path} are empty"
+    assert told in capsys.readouterr().err

@@ -136,3 +136,22 @@ def test_lists_that_are_no_plain_text_are_warned_of(
     file.write_text('{"id": 0, "hyps": ["it&#39;s", "it"], "scores": [-1, -2], "ref": "it is"}')
     assert main(["report", "--nbest-lists", str(file)]) == 0
     assert f"warning: {file} has HTML escapes ('&#39;')" in capsys.readouterr().out
+
+
+def test_references_that_are_empty_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"hyps": ["a boat", "the ship"], "scores": [-1, -2]}\n' * 5)
+    (tmp_path / "ref").write_text("a ship\n\n \n\na boat\n")
+    told = f"warning: 3 of 5 references of {lists} are empty (line 2 first)"
+    given = [str(lists), "--ref", str(tmp_path / "ref")]
+    assert main(["mbr", *given, "--utility", "chrf", "--against", "references"]) == 0
+    assert f"simile mbr: {told}" in capsys.readouterr().err
+    assert main(["report", "--nbest-lists", *given, "--only", "headroom"]) == 0
+    assert told in capsys.readouterr().out
+    outputs = tmp_path / "out"
+    outputs.write_text("a boat\n" * 5)
+    systems = ["--sys", f"A={outputs}", "--resamples", "40"]
+    assert main(["report", "--ref", given[2], *systems]) == 0
+    assert f"3 of 5 references of {given[2]} are empty (line 2 first)" in capsys.readouterr().out

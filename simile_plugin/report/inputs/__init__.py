@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simile_plugin.files import InputError, Progress
+from simile_plugin.files import InputError, Progress, empty_references
 from simile_plugin.report.inputs.buckets import Buckets, sentence_buckets
 from simile_plugin.report.inputs.judges import judge_systems
 from simile_plugin.report.inputs.logs import Runs, read_runs
@@ -209,9 +209,9 @@ class Inputs:
         path, lists = f"{self.options.nbest_lists}", self.nbest_lists
         refs = [candidates.ref or "" for candidates in lists]
         firsts = [candidates.hyps[candidates.first] for candidates in lists]
-        doubts = warnings_of_text(path, firsts, refs)
+        doubts = [empty_references(path, refs), *warnings_of_text(path, firsts, refs)]
         doubts += warnings_of_text(f"the references of {path}", refs)
-        return doubts[0] if doubts else ""
+        return next(filter(None, doubts), "")
 
     @cached_property
     def runs(self) -> Runs:
