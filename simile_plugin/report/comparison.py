@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from simile_plugin.significance import Floats, Interval, SentenceStatistics
 
 MAIN = "bleu"  # the metric that no system here is trained on by SIMILE's promise
 ORDERS = 4
+EXAMPLES = re.compile(r"""\d+|'[^']*'|"[^"]*\"""")  # in a warning
 CHANCE = 50.0  # percent of pairs that a coin orders as people do
 Numbers = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
@@ -202,7 +204,7 @@ def compare_systems(
         lead=main.lead(names) if len(names) > 2 else None,
         language=language_warning(references.name, scorer.encoder, refs),
         unspaced=is_unspaced(refs, scorer.tokenize),
-        tokenised=_tokenised(systems, references),
+        tokenised=_text_warnings(systems, references),
     )
 
 
@@ -216,12 +218,24 @@ def _pairs(names: Sequence[str], baselines: Sequence[str]) -> list[tuple[int, in
     ]
 
 
-def _tokenised(systems: Sequence[System], references: References) -> list[str]:
+def _text_warnings(systems: Sequence[System], references: References) -> list[str]:
+    """Return warnings of the references, then of the outputs, those of fewest files first.
+
+    What all outputs have hides no difference between them, but what is told of one does. Of
+    warnings that differ in numbers and examples alone the first is told.
+    """
     refs = references.lines
-    texts = [(references.name, refs)]
-    texts += [pair for of in systems for pair in zip(of.files, of.outputs, strict=True)]
-    doubts = [text for name, lines in texts for text in warnings_of_text(name, lines, refs)]
-    return [*filter(None, [empty_references(references.name, refs)]), *doubts]
+    told = [empty_references(references.name, refs)]
+    told += warnings_of_text(references.name, refs, refs)
+    alike: dict[str, list[str]] = {}
+    for system in systems:
+        for file, lines in zip(system.files, system.outputs, strict=True):
+            for text in warnings_of_text(file, lines, refs):
+                wording = EXAMPLES.sub("", text.replace(file, "", 1))
+                alike.setdefault(wording, []).append(text)
+    for first, *others in sorted(alike.values(), key=len):
+        told.append(first + f" (and {len(others)} of the other outputs)" * bool(others))
+    return [text for text in told if text]
 
 
 def _system_scores(

@@ -76,6 +76,33 @@ def test_sim_and_simile_are_the_means_of_scorer_lists(
             assert row.scores["simile"].seeds[i] == pytest.approx(simile, abs=1e-5)
 
 
+def test_a_fault_of_one_output_is_told_before_those_of_all() -> None:
+    """Three outputs with tags, and a fourth that stands a line too low as well."""
+    rng = random.Random(6)
+    words = [start + end for start in "bdfgkl" for end in ("ale", "orn", "ist", "ump", "eet")]
+    refs = [f"The {' '.join(rng.sample(words, 7))}." for _ in range(60)]
+    tagged = [f"{ref.replace('The', 'A')} </s>" for ref in refs]
+    systems = [system(name, tagged) for name in "ABC"] + [system("D", tagged[1:] + tagged[:1])]
+    data = compare_systems(systems, References("ref.txt", refs), Scorer(), FEW)
+    apart, marks = data.tokenised
+    assert apart.startswith("line 1 of D0.txt (") and "like line 2 of the references" in apart
+    assert marks.startswith("A0.txt has lines with '</s>'")
+    assert marks.endswith(" (and 3 of the other outputs)")
+    shown = render_text(answer_results(data))
+    assert shown.index(apart) < shown.index(marks) and "more of the text" not in shown
+
+
+def test_what_is_not_told_of_texts_is_counted() -> None:
+    refs = [f"House {n} of this street waits for the rain of spring." for n in range(100)]
+    ends = ("</s>", "caf\ufffd", "a\u200bb", "@@ x", "&amp;")
+    systems = [system(str(n), [f"{ref} {end}" for ref in refs]) for n, end in enumerate(ends)]
+    data = compare_systems(systems, References("ref.txt", refs), Scorer(), FEW)
+    assert len(data.tokenised) == 5
+    shown = render_text(answer_results(data))
+    assert "warning: 2 more of the text: simile score tells all of every file" in shown
+    assert data.tokenised[2] in shown and data.tokenised[3] not in shown
+
+
 def test_the_learned_reward_beside_the_encoder_of_the_package(results: Comparison) -> None:
     """One more column, tested as the others are, whose numbers it does not change."""
     encoder, learned = load_encoder("default"), Reward("learned").learned

@@ -79,7 +79,7 @@ def answer_results(data: Comparison) -> Answer:
     )
 
 
-MOST_WARNINGS = 3  # of text, the first of them
+MOST_WARNINGS = 3  # of text
 FEW_SENTENCES = 30  # below them p < 0.002 comes two to four times as often as it should
 
 
@@ -87,8 +87,10 @@ def _warnings(data: Comparison) -> list[str]:
     from simile_plugin.reward import UNKNOWN_LIMIT
 
     warnings = []
-    if data.tokenised:  # mostly all files are, or one is that should not be
+    if data.tokenised:
         warnings += data.tokenised[:MOST_WARNINGS]
+        if left := len(data.tokenised[MOST_WARNINGS:]):
+            warnings.append(f"{left} more of the text: simile score tells all of every file")
     elif data.unknown_share > UNKNOWN_LIMIT:
         warnings.append(
             f"the encoder does not know {data.unknown_share:.0%} of the references' pieces, which "
