@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
         fit_reward,
         missing_meteor,
         read_judgements,
+        shared_segments,
         steps,
     )
     from simile_plugin.files import (
@@ -115,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
     texts = [(path, read_lines(path, "--text")) for path in options.text]
     check_fit(files, texts)
     warn_of_judged_text("fit-reward", files)
+    if text := shared_segments(files):
+        print(f"simile fit-reward: warning: {text}", file=sys.stderr)
     warn_of_text("fit-reward", ((f"--text {path}", lines) for path, lines in texts))
     refs = [ref for judged in files for ref in judged.refs]
     warn_of_whole_sentences("fit-reward", "the references", refs, options.tokenize)

@@ -1,6 +1,6 @@
 """Quality of encoders and rewards: STS, judged translations, and ways to game a reward."""
 
-from simile_plugin.evaluation.fit_facts import check_fit
+from simile_plugin.evaluation.fit_facts import check_fit, shared_segments
 from simile_plugin.evaluation.judgements import (
     Judgements,
     Quality,
@@ -65,6 +65,7 @@ __all__ = [
     "read_sts",
     "reward_scores",
     "sentence_scores",
+    "shared_segments",
     "similarities",
     "steps",
 ]

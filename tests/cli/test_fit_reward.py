@@ -56,6 +56,16 @@ def fit(tmp_path, files, encoder_folder):
     return arguments
 
 
+def test_segments_of_two_annotators_are_told(capsys, files, fit, tmp_path):
+    header, *rows = files[0].read_text().splitlines()
+    again = tmp_path / "again.tsv"
+    again.write_text("\n".join([header, *(f"{row}9" for row in rows)]) + "\n")
+    given = [str(argument) for argument in fit(files[0], again, device="cuda:99")]
+    assert main(given) == 2  # for the device, which is looked for later
+    told = f"24 of 24 segments of {files[0]} stand in other files, too ({again} first)"
+    assert f"simile fit-reward: warning: {told}" in capsys.readouterr().err
+
+
 def test_judgements_that_come_twice_are_told(capsys, files, encoder_folder):
     header, *rows = files[0].read_text().splitlines()
     command = ["eval-encoder", encoder_folder, "--judgements"]

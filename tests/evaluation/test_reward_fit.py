@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from simile_plugin.evaluation import reward_weights as module
-from simile_plugin.evaluation.fit_facts import check_fit
+from simile_plugin.evaluation.fit_facts import check_fit, shared_segments
 from simile_plugin.evaluation.harm import HARMS
 from simile_plugin.evaluation.judgements import Judgements
 from simile_plugin.evaluation.reward_fit import LEARNED, FitSettings, fit_reward, steps
@@ -171,3 +171,21 @@ def test_fit_on_text(encoder, judged):
 def test_judgements_that_cannot_be_fitted(judged, change, message):
     with pytest.raises(InputError, match=f"--judgements: {message}"):
         check_fit(change(judged("x.tsv", 1), judged("y.tsv", 2)), [("t", TEXT)])
+
+
+def segments(path, first):
+    numbers = range(first, first + 60)
+    human = np.arange(60.0)
+    return Judgements(path, [f"a boat {n}" for n in numbers], [f"ship {n}" for n in numbers], human)
+
+
+def test_segments_that_stand_in_several_files_are_told():
+    a, b = segments("x.tsv", 0), segments("y.tsv", 60)
+    assert shared_segments([a]) == shared_segments([a, b]) == ""
+    again = Judgements("z.tsv", a.hyps[:30], a.refs[:30], -a.human[:30])  # another annotator
+    told = "30 of 60 segments of x.tsv stand in other files, too (z.tsv first): the reward"
+    assert shared_segments([b, a, again]).startswith(told)
+    assert shared_segments([a, segments("z.tsv", 59)]) == ""  # 1 of 60
+    assert shared_segments([a, segments("z.tsv", 58)]).startswith("2 of 60 segments of x.tsv")
+    other = replace(a, path="z.tsv", hyps=[f"{hyp}!" for hyp in a.hyps])
+    assert shared_segments([a, other]) == ""  # another system's output
