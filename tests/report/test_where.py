@@ -85,10 +85,28 @@ def test_groups_and_sentences_won(files: list[str]) -> None:
     rows = {row["bucket"]: row for row in found["bleu"]["group"]}
     assert {name: row["count"] for name, row in rows.items()} == {"news": 6, "talk": 6}
     assert rows["news"]["values"]["B"] == pytest.approx(100)
-    assert rows["news"]["against"]["B"]["difference"] > 0
+    assert rows["news"]["against"] == {}  # 6 sentences are too few
     # "cat": three times in the references, no word of the first sentence is rarer
     rarest = {row["bucket"]: row["count"] for row in found["bleu"]["rarest"]}
     assert rarest == {"2-5": 12}
+
+
+def test_buckets_of_few_sentences_have_no_star(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refs = [f"house {n} stands by the old river" for n in range(39)]
+    write(tmp_path / "ref", refs)
+    write(tmp_path / "a", [ref.replace("old", "new") for ref in refs])
+    write(tmp_path / "b", refs)
+    write(tmp_path / "groups", ["news"] * 20 + ["talk"] * 19)
+    rows = where.ask(inputs_of(*files)).data["bleu"]["group"]
+    assert [row["count"] for row in rows] == [20, 19]
+    assert rows[0]["against"]["B"]["low"] > 0 and rows[1]["against"] == {}
+    assert main(["report", *files, "--only=where"]) == 0
+    out = capsys.readouterr().out
+    starred = [line.split()[0] for line in out.splitlines() if line.endswith("100.00*")]
+    assert "news" in starred and "talk" not in starred
+    assert "leaves out 0, of each bucket of 20 sentences or more by itself" in out
 
 
 def test_groups_beyond_the_largest_are_one_row(files: list[str], tmp_path: Path) -> None:

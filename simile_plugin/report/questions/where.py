@@ -26,7 +26,9 @@ from simile_plugin.significance import TIE, SentenceStatistics, bootstrap
 if TYPE_CHECKING:
     from simile_plugin.report.inputs import Inputs
 
-FEW = 5  # sentences of a bucket, below which it is not tested
+# Sentences of a bucket, below which it is not tested: without a difference (normal scores, 4,000
+# trials) an interval leaves out 0 in 15% of buckets of 5, 11% of 10, and 7% of 20.
+FEW = 20
 MOST_BARS = 12  # buckets in a picture
 
 
@@ -171,7 +173,8 @@ def answer_where(data: Where, ways: Sequence[Buckets]) -> Answer:
         data.data(),
         notes=[
             f"*: the 95% interval of the difference from {base} ({data.resamples:,} resamples) "
-            "leaves out 0, of each bucket by itself: of many, some do by chance",
+            f"leaves out 0, of each bucket of {FEW} sentences or more by itself: of many, some do "
+            "by chance",
             *data.notes,
         ],
     )
