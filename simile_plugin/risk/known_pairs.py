@@ -40,8 +40,9 @@ def what_to_expect(training: float, validation: float, sentences: int) -> str:
         return f"{measured}: the model does not know these pairs by heart, expect the full gain"
     if ratio >= KNOWN_BY_HEART:
         return (
-            f"{measured}: the model knows a part of these pairs, expect a part of the gain; pairs "
-            "that it has not read give more (--train, docs/how-to/choose-pairs.md)"
+            f"{measured}: the model knows a part of these pairs, or they are easier than those of "
+            "validation; expect a part of the gain. Pairs that it has not read give more (--train, "
+            "docs/how-to/choose-pairs.md)"
         )
     return (
         f"{measured}: the model knows these pairs by heart, expect no gain; train on pairs that it "
