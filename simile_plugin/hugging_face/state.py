@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from simile_plugin.files import InputError
 from simile_plugin.risk import LengthControl, RiskSettings, RunWatch
@@ -51,6 +53,10 @@ class RiskState(TrainerCallback, ExportableState):
                 optimizer has the moments of other rows.
         """
         self.training = True
+        # A checkpoint names the best one by its path, which is another where a run was moved.
+        best = Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.best_global_step}"
+        if best.is_dir():
+            state.best_model_checkpoint = str(best)
         self.length_control, self.watch = LengthControl(self.strength), RunWatch()
         self.watched = ""
         saved = state.stateful_callbacks.get(type(self).__name__)

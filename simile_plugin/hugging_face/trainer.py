@@ -248,7 +248,18 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         """Save the model as ever, with a model card where it is no checkpoint."""
         if not _internal_call and self.is_world_process_zero():
             write_model_card(self, Path(output_dir or str(self.args.output_dir)))
+        forget_truncation(self.processing_class)
         super().save_model(output_dir, _internal_call)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Warn of weights that a checkpoint lacks, but not of those that are tied or computed."""
+        missing = load_result.missing_keys
+        parameters = dict(self.model.named_parameters(remove_duplicate=False))
+        loaded = {id(p) for name, p in parameters.items() if name not in missing}
+        unsaved = getattr(base_of(self.model), "_keys_to_ignore_on_save", None) or ()
+        known = {name for name, p in parameters.items() if id(p) in loaded} | {*unsaved}
+        lacking = [name for name in missing if name not in known]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=lacking))
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write the model card that is pushed to the hub."""
@@ -319,6 +330,14 @@ class SimileRiskTrainer(Seq2SeqTrainer):
         if stop := self.risk_state.watch.stop:
             raise InputError(f"training stopped: {stop}")
         return found
+
+
+def forget_truncation(tokenizer: Any) -> None:
+    """Keep how training text was cut out of the file of a fast tokenizer, where others heed it."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_truncation()
+        backend.no_padding()
 
 
 @contextmanager

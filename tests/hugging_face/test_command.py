@@ -112,6 +112,26 @@ def test_a_ruined_model_is_not_kept(command, tmp_path, capsys, monkeypatch, lora
         assert any(not ruined[name].equal(before[name]) for name in before)
 
 
+def test_a_run_that_was_moved_keeps_its_best_model(command, tmp_path, monkeypatch):
+    validate_as(monkeypatch, 1.0, 30.0, 2.0)
+    command = [*command, "--learning-rate", "0.1"]
+    assert main(command) == 0
+    (tmp_path / "tuned/model.safetensors").unlink()  # as a kill before the end leaves it
+    moved = (tmp_path / "tuned").rename(tmp_path / "moved")
+    command[command.index("--output") + 1] = str(moved)
+    assert main(command) == 0
+    assert same_weights(moved, moved / "checkpoint-1")
+    assert not same_weights(moved, moved / "checkpoint-2")
+
+
+def test_the_tokenizer_is_saved_as_it_was(command, tmp_path):
+    save(t5(), tmp_path / "t5")
+    assert main([command[0], str(tmp_path / "t5"), *command[2:]]) == 0
+    before = (tmp_path / "t5/tokenizer.json").read_bytes()
+    for folder in ("tuned", "tuned/checkpoint-1"):
+        assert (tmp_path / folder / "tokenizer.json").read_bytes() == before
+
+
 def test_sources_without_references(command, tmp_path, capsys):
     (tmp_path / "others").write_text("sie wartet am fluss\nder alte zug\n")
     command = [*command, "--monolingual", str(tmp_path / "others"), "--batch-size", "2"]

@@ -121,6 +121,25 @@ def test_all_that_is_trained_is_saved(make_trainer, tmp_path, kind):
     assert sum(not parameter.equal(before[name]) for name, parameter in trained.items()) > 10
 
 
+def test_a_weight_that_a_checkpoint_lacks_is_told_and_a_tied_one_is_not(make_trainer, monkeypatch):
+    said = []
+    monkeypatch.setattr("transformers.trainer.logger.warning", said.append)
+    trainer = make_trainer("marian")
+    # What save_pretrained leaves out: positions are computed, and three layers are the shared one.
+    unsaved = ("embed_positions", "embed_tokens", "lm_head")
+    state = {
+        k: v
+        for k, v in trainer.model.state_dict().items()
+        if not k.endswith(tuple(f"{name}.weight" for name in unsaved))
+    }
+    trainer._issue_warnings_after_load(trainer.model.load_state_dict(state, strict=False))
+    assert said == []
+    del state["model.decoder.layers.0.fc1.bias"], state["model.shared.weight"]
+    trainer._issue_warnings_after_load(trainer.model.load_state_dict(state, strict=False))
+    assert len(said) == 1 and "model.decoder.layers.0.fc1.bias" in said[0]
+    assert "lm_head.weight" in said[0] and "embed_positions" not in said[0]
+
+
 @pytest.mark.parametrize("kind", ["marian", "nllb", "mbart"])
 def test_of_examples_without_labels_the_risk_alone_is_trained_on(make_trainer, kind):
     same = {"risk_max_len_a": 0.0, "risk_max_len_b": 8}  # whatever else is in a batch
