@@ -51,7 +51,8 @@ presets, by --preset (a flag that you give goes before the preset's):
           falling to 0, half SIMILE and half BLEU, --risk-alpha 0.3, --risk-cost-scale 30. Needs no
           judgements. Measured on 18,000 and 29,000 sentences: the BLEU of training on BLEU, and
           more meaning (recipes/evidence; on short sentences at half the rate)
-  long    the same in 2,400 updates, an hour of a core: from 29,000 sentences on it gained more
+  long    the same in 2,400 updates, an hour of a core: on 29,000 sentences it gained more, and most
+          of all with --seeds 3 (docs/results.md)
   paper   Beyond BLEU as printed: SIMILE, alpha 1, costs not scaled, lengths not held, 10 epochs
           at a constant rate (of Adam, 1e-4; the paper's optimiser is in recipes/wmt18)
 With --encoder default there is a reward fitted to people's judgements of English: --reward learned;
