@@ -47,7 +47,7 @@ PRESETS = {
 }
 PRESETS_HELP = """\
 presets, by --preset (a flag that you give goes before the preset's):
-  short   600 updates of 30 sentences (6 to 20 minutes of a CPU core for a small model), rate 2e-4
+  short   600 updates of 30 sentences (6 to 15 minutes of a CPU core for a small model), rate 2e-4
           falling to 0, half SIMILE and half BLEU, --risk-alpha 0.3, --risk-cost-scale 30. Needs no
           judgements. Measured on 18,000 and 29,000 sentences: the BLEU of training on BLEU, and
           more meaning (recipes/evidence; on short sentences at half the rate)
