@@ -11,15 +11,21 @@ if TYPE_CHECKING:
     from simile_plugin.evaluation import Judgements
 
 
+def warn(command: str, *texts: str) -> None:
+    """Print each text that is not empty as a warning of a command."""
+    for text in filter(None, texts):
+        print(f"simile {command}: warning: {text}", file=sys.stderr)
+
+
 def warn_of_whole_sentences(command: str, what: str, texts: Sequence[str], tokenize: str) -> None:
     """Say so where BLEU would take a text without spaces for one word."""
     from simile_plugin.reward import GIVE_A_TOKENISER, is_unspaced
 
     if is_unspaced(texts, tokenize):
-        print(
-            f"simile {command}: warning: --tokenize {tokenize}: {what} have next to no spaces, so "
-            f"that BLEU takes whole sentences for words; give {GIVE_A_TOKENISER}",
-            file=sys.stderr,
+        warn(
+            command,
+            f"--tokenize {tokenize}: {what} have next to no spaces, so that BLEU takes whole "
+            f"sentences for words; give {GIVE_A_TOKENISER}",
         )
 
 
@@ -39,8 +45,7 @@ def warn_of_text(
     from simile_plugin.reward import warnings_of_text
 
     doubts = [text for name, own in texts for text in warnings_of_text(name, own, refs, srcs)]
-    for text in doubts:
-        print(f"simile {command}: warning: {text}", file=sys.stderr)
+    warn(command, *doubts)
     return bool(doubts)
 
 
@@ -50,8 +55,7 @@ def warn_of_encoder(
     """Say so where a text is of another language or script than the encoder's."""
     from simile_plugin.reward import encoder_warning
 
-    if text := encoder_warning(name, encoder, texts):
-        print(f"simile {command}: warning: {text}", file=sys.stderr)
+    warn(command, encoder_warning(name, encoder, texts))
 
 
 def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
@@ -66,14 +70,11 @@ def warn_of_judged_text(command: str, files: Sequence[Judgements]) -> None:
         rows = [
             "\t".join(map(str, row)) for row in zip(file.hyps, file.refs, file.human, strict=True)
         ]
-        if text := file_warning(f"--judgements {file.path} (lines without a header)", rows):
-            print(f"simile {command}: warning: {text}", file=sys.stderr)
-        if text := empty_references(f"--judgements {file.path}", file.refs):
-            print(f"simile {command}: warning: {text}", file=sys.stderr)
+        name = f"--judgements {file.path}"
+        warn(command, file_warning(f"{name} (lines without a header)", rows))
+        warn(command, empty_references(name, file.refs))
         texts = {"hypotheses": file.hyps, "references": file.refs, "sources": file.srcs}
-        for name, lines in texts.items():
-            column = f"--judgements {file.path}: the column of {name}"
+        for column, lines in texts.items():
             # A reference comes once for each system, so that the file's order says nothing.
-            refs = file.refs if name == "hypotheses" else ()
-            if text := tokenised_warning(column, lines, refs):
-                print(f"simile {command}: warning: {text}", file=sys.stderr)
+            refs = file.refs if column == "hypotheses" else ()
+            warn(command, tokenised_warning(f"{name}: the column of {column}", lines, refs))

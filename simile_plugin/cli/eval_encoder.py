@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from simile_plugin.cli._flags import (
     folder_option,
     read_flags,
 )
-from simile_plugin.cli._warnings import warn_of_judged_text, warn_of_text
+from simile_plugin.cli._warnings import warn, warn_of_judged_text, warn_of_text
 from simile_plugin.files import InputError, Range, check_standard_input, option, refuse_twice
 
 if TYPE_CHECKING:
@@ -127,8 +126,7 @@ def run(args: argparse.Namespace) -> int:
     sentences = [text for part in sets for text in (*part.left, *part.right)]
     sentences += [text for part in judged for text in (*part.hyps, *part.refs)]
     for name, encoder in encoders.items():
-        if text := unknown_warning(name, encoder, sentences):
-            print(f"simile eval-encoder: warning: {text}", file=sys.stderr)
+        warn("eval-encoder", unknown_warning(name, encoder, sentences))
     metrics = Metrics(
         encoders,
         options.simile_alpha,
@@ -137,8 +135,8 @@ def run(args: argparse.Namespace) -> int:
         rewards=options.reward,
     )
     answer = answer_quality(metrics, folders, judged, options.resamples, options.seed)
-    for warning in answer.warnings if options.json else ():  # the tables say so themselves
-        print(f"simile eval-encoder: warning: {warning}", file=sys.stderr)
+    if options.json:  # the tables say so themselves
+        warn("eval-encoder", *answer.warnings)
     if options.json:
         print(json.dumps(answer.data, indent=2))
         return 0

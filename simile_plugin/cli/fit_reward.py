@@ -13,6 +13,7 @@ from simile_plugin.cli._flags import (
     read_flags,
 )
 from simile_plugin.cli._warnings import (
+    warn,
     warn_of_judged_text,
     warn_of_text,
     warn_of_whole_sentences,
@@ -116,8 +117,7 @@ def run(args: argparse.Namespace) -> int:
     texts = [(path, read_lines(path, "--text")) for path in options.text]
     check_fit(files, texts)
     warn_of_judged_text("fit-reward", files)
-    if text := shared_segments(files):
-        print(f"simile fit-reward: warning: {text}", file=sys.stderr)
+    warn("fit-reward", shared_segments(files))
     warn_of_text("fit-reward", ((f"--text {path}", lines) for path, lines in texts))
     refs = [ref for judged in files for ref in judged.refs]
     warn_of_whole_sentences("fit-reward", "the references", refs, options.tokenize)

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, read_flags
-from simile_plugin.cli._warnings import warn_of_encoder, warn_of_text, warn_of_whole_sentences
+from simile_plugin.cli._warnings import (
+    warn,
+    warn_of_encoder,
+    warn_of_text,
+    warn_of_whole_sentences,
+)
 from simile_plugin.files import (
     FILE,
     InputError,
@@ -249,8 +254,7 @@ def _warn(
     if options.against == "references":
         name = f"the references of {options.lists}"
         warn_of_whole_sentences("mbr", name, refs, options.tokenize)
-        if text := empty_references(options.lists, refs):
-            print(f"simile mbr: warning: {text}", file=sys.stderr)
+        warn("mbr", empty_references(options.lists, refs))
     elif theirs:
         name = f"--pseudo-refs {options.pseudo_refs}"
     texts = [(name, refs)] if name else []
@@ -260,10 +264,10 @@ def _warn(
         warn_of_whole_sentences("mbr", "the candidates", firsts, options.tokenize)
     lacking = sum(one.src is None for one in lists)
     if reward.function is not None and lacking:
-        print(
-            f"simile mbr: warning: {reward.spec} gets an empty source for {lacking} of "
-            f"{len(lists)} lists, which have none; give --src FILE if it reads sources",
-            file=sys.stderr,
+        warn(
+            "mbr",
+            f"{reward.spec} gets an empty source for {lacking} of {len(lists)} lists, which have "
+            "none; give --src FILE if it reads sources",
         )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simile_plugin.cli._flags import SimileFlags, add_flags, file_option, folder_option, read_flags
-from simile_plugin.cli._warnings import warn_of_text, warn_of_whole_sentences
+from simile_plugin.cli._warnings import warn, warn_of_text, warn_of_whole_sentences
 from simile_plugin.files import InputError, option
 
 if TYPE_CHECKING:
@@ -140,8 +139,7 @@ def _warn(
         )
     of_each_line = ["".join(lines) for lines in zip(*references, strict=True)]
     empty = empty_references(" and ".join(options.ref), of_each_line)
-    for text in filter(None, (empty, unknown, language_warning(first, scorer.encoder, refs))):
-        print(f"simile score: warning: {text}", file=sys.stderr)
+    warn("score", empty, unknown, language_warning(first, scorer.encoder, refs))
 
 
 def columns(scores: ListScores, system: int) -> dict[str, list[float]]:

@@ -136,7 +136,7 @@ class Comparison:
         comparisons: how many pairs were tested in each metric.
         unknown_share: share of pieces that the encoder does not know.
         lead: of three systems or more.
-        language, tokenised: warnings about the references and the outputs.
+        language, text_warnings: warnings about the references and the outputs.
         unspaced: whether the tokeniser takes whole references for words.
     """
 
@@ -151,7 +151,7 @@ class Comparison:
     lead: Lead | None
     language: str
     unspaced: bool
-    tokenised: list[str]
+    text_warnings: list[str]
 
 
 def compare_systems(
@@ -204,7 +204,7 @@ def compare_systems(
         lead=main.lead(names) if len(names) > 2 else None,
         language=language_warning(references.name, scorer.encoder, refs),
         unspaced=is_unspaced(refs, scorer.tokenize),
-        tokenised=_text_warnings(systems, references),
+        text_warnings=_text_warnings(systems, references),
     )
 
 

@@ -187,7 +187,7 @@ def data_of(*systems: SystemScores, lead: Lead | None = None) -> Comparison:
         lead=lead,
         language="",
         unspaced=False,
-        tokenised=[],
+        text_warnings=[],
     )
 
 

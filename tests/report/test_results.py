@@ -84,7 +84,7 @@ def test_a_fault_of_one_output_is_told_before_those_of_all() -> None:
     tagged = [f"{ref.replace('The', 'A')} </s>" for ref in refs]
     systems = [system(name, tagged) for name in "ABC"] + [system("D", tagged[1:] + tagged[:1])]
     data = compare_systems(systems, References("ref.txt", refs), Scorer(), FEW)
-    apart, marks = data.tokenised
+    apart, marks = data.text_warnings
     assert apart.startswith("line 1 of D0.txt (") and "like line 2 of the references" in apart
     assert marks.startswith("A0.txt has lines with '</s>'")
     assert marks.endswith(" (and 3 of the other outputs)")
@@ -97,10 +97,10 @@ def test_what_is_not_told_of_texts_is_counted() -> None:
     ends = ("</s>", "caf\ufffd", "a\u200bb", "@@ x", "&amp;")
     systems = [system(str(n), [f"{ref} {end}" for ref in refs]) for n, end in enumerate(ends)]
     data = compare_systems(systems, References("ref.txt", refs), Scorer(), FEW)
-    assert len(data.tokenised) == 5
+    assert len(data.text_warnings) == 5
     shown = render_text(answer_results(data))
     assert "warning: 2 more of the text: simile score tells all of every file" in shown
-    assert data.tokenised[2] in shown and data.tokenised[3] not in shown
+    assert data.text_warnings[2] in shown and data.text_warnings[3] not in shown
 
 
 def test_the_learned_reward_beside_the_encoder_of_the_package(results: Comparison) -> None:

@@ -87,9 +87,9 @@ def _warnings(data: Comparison) -> list[str]:
     from simile_plugin.reward import UNKNOWN_LIMIT
 
     warnings = []
-    if data.tokenised:
-        warnings += data.tokenised[:MOST_WARNINGS]
-        if left := len(data.tokenised[MOST_WARNINGS:]):
+    if data.text_warnings:
+        warnings += data.text_warnings[:MOST_WARNINGS]
+        if left := len(data.text_warnings[MOST_WARNINGS:]):
             warnings.append(f"{left} more of the text: simile score tells all of every file")
     elif data.unknown_share > UNKNOWN_LIMIT:
         warnings.append(
