@@ -106,6 +106,8 @@ class FairseqFinetuning:
         self.say(f"{story.plan()}\nlog         {run / LOG}\n")
         flags = [self.data, f"--user-dir={self.user_dir}", *self.model_flags]
         flags += fairseq_flags(options, self.risk, story.updates, bool(story.validation_set))
+        story.metric = value_of(flags, "--best-checkpoint-metric", "loss")
+        story.highest = "--maximize-best-checkpoint-metric" in flags
         begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
         settings |= settings_of_updates(options)
         begun.check(settings)
@@ -197,7 +199,7 @@ class FairseqFinetuning:
         if not story.validations:
             return f"no validation set: {run / LAST} is the model after update {story.done:,}"
         best = story.best()
-        where = f"{run / BEST}: best BLEU on validation, update {best}"
+        where = f"{run / BEST}: best {story.metric_name} on validation, update {best}"
         if best == 0:
             where = (
                 f"no validation was better: {run / BEST} is the model of {self.options.model}\n"

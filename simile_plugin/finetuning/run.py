@@ -52,7 +52,7 @@ def stopped_early(story: RunStory, patience: int) -> str:
     """Return why a training ended before its last update."""
     return (
         f"stopped after update {story.done:,} of {story.updates:,}: the last {patience} "
-        "validations had no better BLEU (--patience)"
+        f"validations had no better {story.metric_name} (--patience)"
     )
 
 
@@ -61,7 +61,8 @@ def nothing_trained(run: Path, story: RunStory, patience: int) -> str:
     if story.ended_early(patience):
         return (
             f"nothing was trained: {run} ended after update {story.done:,} of {story.updates:,}, "
-            f"as the last {patience} validations had no better BLEU; a larger --patience goes on"
+            f"as the last {patience} validations had no better {story.metric_name}; a larger "
+            "--patience goes on"
         )
     return (
         f"nothing was trained: {run} has its {story.updates:,} updates; for more give "

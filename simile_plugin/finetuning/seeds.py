@@ -40,7 +40,7 @@ def finetune_seeds(finetuning: Finetuning) -> None:
             updates = f"ended after update {story.done:,} of" if early else "has its"
             say(f"done before: {folder} {updates} {story.updates:,}{'' if early else ' updates'}")
         elif story.ended_early(options.patience):
-            say(f"stopped after update {story.done:,}: no better BLEU (--patience)")
+            say(f"stopped after update {story.done:,}: no better {story.metric_name} (--patience)")
     validated = bool(story.validations)
     models = {folder: finetuning.model(folder, validated) for folder in stories}
     mean = chosen = finetuning.average([*models.values()], run)

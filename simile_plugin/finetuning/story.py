@@ -49,6 +49,8 @@ class RunStory:
         validations: metrics by update.
         known: costs of training and validation sentences before the first update.
         keeps_last: of equally good models the last is kept, not the first.
+        metric: of a validation, by which the best model is kept.
+        highest: its best value is the highest one.
     """
 
     reward: str
@@ -64,6 +66,8 @@ class RunStory:
     known: dict[str, float] = field(default_factory=dict)
     done: int = 0  # updates
     keeps_last: bool = False
+    metric: str = "bleu"
+    highest: bool = True
     earlier: int = 0  # of them by a run that was stopped, or ended
     _since: float | None = None
     _measured: int = 0
@@ -122,9 +126,9 @@ class RunStory:
         self.say(f"pairs: {what_to_expect(cost, validation, sentences)}")
 
     def out_of_patience(self, patience: int) -> bool:
-        """Return whether so many validations in a row have had no better BLEU; 0 never is."""
+        """Return whether so many validations in a row were no better; 0 never is."""
         after = [update for update in self.validations if update] or [*self.validations]
-        best = max(after, key=self._bleu)  # the first of equals: an equal one is no better
+        best = max(after, key=self._worth)  # the first of equals: an equal one is no better
         return 0 < patience <= sum(update > best for update in self.validations)
 
     def ended_early(self, patience: int) -> bool:
@@ -147,17 +151,23 @@ class RunStory:
         """Return whether an update was made by this run."""
         return self.done > self.earlier
 
-    def _bleu(self, update: int) -> float:
-        return self.validations[update].get("bleu", 0.0)
+    def _worth(self, update: int) -> float:
+        value = self.validations[update].get(self.metric, 0.0)
+        return value if self.highest else -value
+
+    @property
+    def metric_name(self) -> str:
+        """Return the metric that chooses, as a person reads it."""
+        return {key: title for key, title, *_ in COLUMNS}.get(self.metric, self.metric)
 
     def best(self, since: int = 0) -> int:
-        """Return the update whose validation has the best BLEU; of equals see `keeps_last`.
+        """Return the update whose validation is the best by `metric`; of equals see `keeps_last`.
 
         since: look at the validations from this update on, if there are any.
         """
         updates = [update for update in self.validations if update >= since]
         order = sorted(updates or self.validations, reverse=self.keeps_last)
-        return max(order, key=self._bleu)
+        return max(order, key=self._worth)
 
     def table(self, before: str, chosen: int) -> str:
         """Return the validation before the first update, the chosen one, and what changed."""

@@ -58,6 +58,16 @@ def test_validations_without_a_better_one_end_patience() -> None:
     assert not story.out_of_patience(1)
 
 
+def test_the_best_is_by_the_metric_that_keeps_the_model() -> None:
+    story = RunStory("half", 900, 30, 1200, "2e-4", 100, 50, say=str, metric="cost", highest=False)
+    for update, cost, bleu in ((0, 0.5, 30.0), (100, 0.3, 31.0), (200, 0.4, 33.0)):
+        story.validation(update, {"cost": cost, "bleu": bleu})
+    assert story.best() == 100 and story.out_of_patience(1)
+    assert story.metric_name == "cost"
+    story.metric, story.highest = "chrf", True  # --best-checkpoint-metric=chrf
+    assert story.metric_name == "chrF"
+
+
 def test_a_run_that_goes_on_has_no_clock_before_it_begins() -> None:
     said: list[str] = []
     story = RunStory("bleu", 4, 1, 9, "1", 2, 1, say=said.append, now=lambda: 7.0)
