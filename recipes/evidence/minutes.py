@@ -73,7 +73,8 @@ def draw_panel(left: float, title: str, lines: list[tuple[str, str, Curve, Curve
             parts.append(f'<circle cx="{x}" cy="{y}" r="4" class="{colour}"/>')
         x, y = place(*test[-1])
         # Two curves that end at one height have their names above and below it.
-        parts.append(text(x + 8, y + (13 if name.startswith("French") else -3), name))
+        highest = max(other[2][-1][1] for other in lines if other[2][-1][0] == test[-1][0])
+        parts.append(text(x + 8, y + (-3 if test[-1][1] == highest else 13), name))
     return parts
 
 
