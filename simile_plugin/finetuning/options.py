@@ -94,7 +94,9 @@ class FairseqOptions(Options):
         metavar="PREFIX",
     )
     fairseq_flags: str = option(
-        "more flags of fairseq-train, which have the last word over those set here, with = and in quotes", ""
+        "more flags of fairseq-train, which have the last word over those set here, with = and in "
+        "quotes",
+        "",
     )
 
 
