@@ -34,6 +34,9 @@ def warn_of_unheeded(asked: Any) -> None:
     found = {name: getattr(asked, name, None) for name in UNHEEDED}
     named = [f"{n} {v}" for n, v in found.items() if v not in (None, UNHEEDED[n])]
     named += [f"bad_words_ids {word}" for word in asked.bad_words_ids or [] if len(word) > 1]
+    ends = getattr(asked, "eos_token_id", None)
+    if isinstance(ends, list) and len(ends) > 1:  # ours end with the tokenizer's alone
+        named.append(f"eos_token_id {ends}")
     if named:
         logger.warning(
             f"generation config: {', '.join(named)}: heeded where the model translates, but not in "

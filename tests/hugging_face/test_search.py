@@ -105,6 +105,9 @@ def test_what_a_model_asks_for_is_done_or_warned_of(kind, tmp_path, caplog):
     asked.no_repeat_ngram_size, asked.bad_words_ids = 3, [[5, 6]]
     warn_of_unheeded(asked)
     assert "no_repeat_ngram_size 3, bad_words_ids [5, 6]: heeded where" in caplog.text
+    asked.eos_token_id = [2, 7]
+    warn_of_unheeded(asked)
+    assert "[5, 6], eos_token_id [2, 7]: heeded where" in caplog.text
 
 
 @pytest.mark.parametrize("kind", MAKERS)
