@@ -78,17 +78,20 @@ def test_a_model_is_tuned_and_the_run_goes_on(command: list[str], trainings: Tra
 def test_another_metric_chooses_the_model_and_its_words(
     command: list[str], trainings: Trainings
 ) -> None:
+    command[7] = "by-cost"
     done = run([*command, "4", "--fairseq-flags=--best-checkpoint-metric=cost"], trainings)
     assert done.returncode == 0, done.stderr + done.stdout
     rows = [line.split() for line in done.stdout.splitlines()]
     costs = {int(row[0]): float(row[1]) for row in rows if len(row) >= 7 and row[0].isdigit()}
     assert sorted(costs) == [0, 2, 4]
-    kept = torch.load(trainings.folder / "tuned" / "checkpoint_best.pt", weights_only=False)
+    kept = torch.load(trainings.folder / "by-cost" / "checkpoint_best.pt", weights_only=False)
     best = kept["extra_state"]["train_iterator"]["iterations_in_epoch"]
     if min(costs, key=lambda update: costs[update]) == 0:
-        assert "no validation was better: tuned/checkpoint_best.pt is the model of" in done.stdout
+        assert "no validation was better: by-cost/checkpoint_best.pt is the model" in done.stdout
     else:
-        assert f"tuned/checkpoint_best.pt: best cost on validation, update {best}\n" in done.stdout
+        assert (
+            f"by-cost/checkpoint_best.pt: best cost on validation, update {best}\n" in done.stdout
+        )
     assert "BLEU on validation" not in done.stdout
 
 
