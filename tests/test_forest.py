@@ -28,7 +28,7 @@ TABLE = """## A corpus
 def test_gains_are_over_the_model_above_and_of_todays_setting(tmp_path):
     path = tmp_path / "results.md"
     path.write_text(TABLE, "utf-8")
-    rows = forest.tables_of(path)["A corpus"]
+    rows = forest.table_of(path, "A corpus")
     gains = forest.block_gains(rows, "*MLE, model 1*", "test: BLEU (seeds)", "SIM")
     assert [each.system for each in gains] == [
         *("likelihood, as long", "half (the default)", "half, an evening")
@@ -41,6 +41,15 @@ def test_gains_are_over_the_model_above_and_of_todays_setting(tmp_path):
     assert likelihood.seeds == pytest.approx([29.9 - 30.0])  # no seeds on record: the mean
     heldout = forest.block_gains(rows, "*MLE, model 1*", "heldout: BLEU", "SIM 2")
     assert heldout[1].sim == pytest.approx(71.5 - 71.0)
+
+
+def test_a_table_or_a_row_that_is_missing_is_told(tmp_path):
+    path = tmp_path / "results.md"
+    path.write_text(TABLE, "utf-8")
+    with pytest.raises(InputError, match=r"results.md: got no table under a heading 'Another'"):
+        forest.table_of(path, "Another")
+    with pytest.raises(InputError, match="got no row 'MLE' in the table, expected the MLE"):
+        forest.block_gains(forest.table_of(path, "A corpus"), "MLE", "SIM", "SIM")
 
 
 def test_the_picture_on_record_is_of_the_figures_on_record(tmp_path):

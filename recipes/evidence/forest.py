@@ -88,6 +88,18 @@ def tables_of(path: Path) -> dict[str, list[dict[str, str]]]:
     return tables
 
 
+def table_of(path: Path, heading: str) -> list[dict[str, str]]:
+    """Rows of the first table under a heading of ``path``.
+
+    Raises:
+        InputError: if there is none.
+    """
+    tables = tables_of(path)
+    if heading not in tables:
+        raise InputError(f"{path}: got no table under a heading {heading!r}, expected one")
+    return tables[heading]
+
+
 def numbered(names: list[str]) -> Iterator[str]:
     """Yield ``names``, a repeated one with its count."""
     for index, name in enumerate(names):
@@ -120,6 +132,8 @@ def is_todays(row: dict[str, str]) -> bool:
 def block_gains(rows: list[dict[str, str]], mle: str, bleu: str, sim: str) -> list[Gains]:
     """Gains of the rows between the MLE row ``mle`` and the next one, in the order of SYSTEMS."""
     names = [next(iter(row.values())) for row in rows]
+    if mle not in names:
+        raise InputError(f"got no row {mle!r} in the table, expected the MLE model of its systems")
     start = names.index(mle)
     base, gains = rows[start], list[Gains]()
     for name, row in zip(names[start + 1 :], rows[start + 1 :], strict=True):
@@ -195,9 +209,9 @@ def main(arguments: list[str]) -> None:
     """Write the picture; see the module's docstring."""
     if len(arguments) != 2:
         raise InputError("expected RESULTS.md and PICTURE.svg")
-    tables = tables_of(Path(arguments[0]))
+    results = Path(arguments[0])
     groups = [
-        (title, block_gains(tables[heading], mle, bleu, sim))
+        (title, block_gains(table_of(results, heading), mle, bleu, sim))
         for title, heading, mle, bleu, sim in TEST_SETS
     ]
     Path(arguments[1]).write_text(draw(groups), encoding="utf-8")

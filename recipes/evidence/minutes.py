@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from recipes.evidence.forest import STYLE, tables_of, text
+from recipes.evidence.forest import STYLE, table_of, text
 from simile_plugin.files import InputError, as_script
 
 HEADING = "What more time buys"
@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> None:
     """Write the picture; see the module's docstring."""
     if len(arguments) != 2:
         raise InputError("expected docs/results.md and PICTURE.svg")
-    rows = tables_of(Path(arguments[0]))[HEADING]
+    rows = table_of(Path(arguments[0]), HEADING)
     Path(arguments[1]).write_text(draw(rows), encoding="utf-8")
 
 
