@@ -31,6 +31,7 @@ from simile_plugin.report.human.study import (
 from simile_plugin.report.inputs.texts import System
 from simile_plugin.report.questions.human import answer_ratings
 from simile_plugin.report.render.text import render_text
+from simile_plugin.significance import holm
 
 REFS = [f"the number {i} bus stops near the old mill" for i in range(30)]
 HOSTILE = "=1+1 <script>alert(1)</script> \"quoted\" 'a' & </fieldset>"
@@ -150,8 +151,21 @@ def test_means_by_hand(tmp_path: Path) -> None:
     assert "Krippendorff's alpha (interval)" in text and "B - A" in text
     assert text.splitlines()[2].split() == ["System", "Rating", "±", "1", "2"]  # by their files
     json.dumps(answer.data, allow_nan=False)
-    sure = replace(compared, p_value=1e-4)
+    assert compared.p_holm == compared.p_value and "Holm" not in text
+    sure = replace(compared, p_holm=1e-4)
     assert "<0.001" in render_text(answer_ratings(replace(found, pairs=[sure])))
+
+
+def test_p_is_after_holm_over_all_pairs(tmp_path: Path) -> None:
+    study = study_of(annotators=1)
+    liked = {n: 4 if "BLEU" in item.systems else 1 for n, item in enumerate(study.items, start=1)}
+    found = compare_ratings(
+        study, [read_answers(write(tmp_path / "1.tsv", fill(study, 1, liked)), study)]
+    )
+    assert len(found.pairs) == 3
+    assert [pair.p_holm for pair in found.pairs] == holm([pair.p_value for pair in found.pairs])
+    assert found.pairs[0].p_holm == pytest.approx(3 * found.pairs[0].p_value)
+    assert "after Holm over 3 comparisons" in render_text(answer_ratings(found))
 
 
 def test_unfinished_sheets_count_where_all_have_rated(tmp_path: Path) -> None:

@@ -39,12 +39,17 @@ class RatedSystem:
 
 @dataclass(frozen=True)
 class RatedPair:
-    """Two systems: second minus first, and the sentences where the second is better or worse."""
+    """Two systems: second minus first, and the sentences where the second is better or worse.
+
+    Attributes:
+        p_holm: p_value after Holm over all pairs of systems.
+    """
 
     first: str
     second: str
     difference: float
     p_value: float
+    p_holm: float
     better: int
     equal: int
     worse: int
@@ -197,10 +202,9 @@ def compare_ratings(
     drawn = significance.bootstrap([*of.values()], resamples, seed)
     draws = dict(zip(of, drawn, strict=True))
 
-    def p_value(first: str, second: str) -> float:
-        of_both = draws[first], draws[second]
-        return significance.paired_p_value(of[first], of[second], of_both)
-
+    pairs = list(itertools.combinations(study.systems, 2))
+    p_values = [significance.paired_p_value(of[a], of[b], (draws[a], draws[b])) for a, b in pairs]
+    adjusted = significance.holm(p_values)
     numbers = [n for n in range(1, 1 + len(study.items)) if all(n in a.ratings for a in ordered)]
     by_item = np.array([[sheet.ratings[n] for n in numbers] for sheet in ordered])
     return Ratings(
@@ -219,8 +223,8 @@ def compare_ratings(
             for name, of_system in draws.items()
         ],
         pairs=[
-            _rated_pair((a, b), (table[a], table[b]), p_value(a, b))
-            for a, b in itertools.combinations(study.systems, 2)
+            _rated_pair((a, b), (table[a], table[b]), p_value, p_holm)
+            for (a, b), p_value, p_holm in zip(pairs, p_values, adjusted, strict=True)
         ],
         agreement=agreement(by_item.astype(np.float64)),
         resamples=resamples,
@@ -253,7 +257,7 @@ def _by_system(study: Study, answers: Sequence[Answers]) -> dict[str, Floats]:
 
 
 def _rated_pair(
-    names: tuple[str, str], ratings: tuple[Floats, Floats], p_value: float
+    names: tuple[str, str], ratings: tuple[Floats, Floats], p_value: float, p_holm: float
 ) -> RatedPair:
     first, second = ratings
     by_sentence = second.mean(0) - first.mean(0)
@@ -264,6 +268,7 @@ def _rated_pair(
         *names,
         difference=difference,
         p_value=p_value,
+        p_holm=p_holm,
         better=better,
         equal=len(by_sentence) - better - worse,
         worse=worse,

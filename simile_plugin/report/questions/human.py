@@ -43,7 +43,7 @@ def answer_ratings(data: Ratings) -> Answer:
         [
             f"{pair.second} - {pair.first}",
             f"{pair.difference:+.2f}",
-            p_text(pair.p_value, data.resamples),
+            p_text(pair.p_holm, data.resamples, len(data.pairs)),
             *map(str, (pair.better, pair.equal, pair.worse)),
         ]
         for pair in data.pairs
@@ -52,6 +52,7 @@ def answer_ratings(data: Ratings) -> Answer:
     left = f" of {data.drawn} (the others are not yet rated by all)" if lacking else ""
     sentences = f"{count(data.sentences, 'sentence')}{left}"
     chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
+    holm = f", after Holm over {len(data.pairs)} comparisons" if len(data.pairs) > 1 else ""
     caption = "Mean rating with its 95% interval; small circles are single annotators."
     annotators = raters(data.annotators)
     return Answer(
@@ -66,12 +67,12 @@ def answer_ratings(data: Ratings) -> Answer:
             make_table(["Difference", "Rating", "p", "Better", "Equal", "Worse"], pairs),
         ],
         asdict(data),
-        sentences=[_sentence(data.pairs[-1], people, data.resamples)],
+        sentences=[_sentence(data.pairs[-1], people, data.resamples, len(data.pairs))],
         notes=[
             _agreement(data.agreement, len(data.annotators)),
             f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
             f"{data.sentences} sentences; ±: bootstrap over the sentences, {data.resamples:,} "
-            f"resamples, seed {data.seed}; p: {p_defined(data.sentences, data.resamples)}",
+            f"resamples, seed {data.seed}; p: {p_defined(data.sentences, data.resamples)}{holm}",
         ],
     )
 
@@ -83,11 +84,11 @@ def raters(paths: Sequence[str]) -> list[str]:
     return [f"{name} ({i + 1})" if several else name for i, name in enumerate(names)]
 
 
-def _sentence(pair: RatedPair, people: str, draws: int) -> str:
-    """Tell what people say of the last two systems."""
+def _sentence(pair: RatedPair, people: str, draws: int, tests: int) -> str:
+    """Tell what people say of the last two systems, of so many pairs that are compared."""
     first, second, difference = pair.first, pair.second, pair.difference
-    chance = p_told(pair.p_value, draws)
-    if pair.p_value < LEVEL and difference:
+    chance = p_told(pair.p_holm, draws, tests)
+    if pair.p_holm < LEVEL and difference:
         better, worse = (second, first) if difference > 0 else (first, second)
         size = f"{abs(difference):.2f}"
         return f"People ({people}) rate {better} {size} points of 5 above {worse} ({chance})."
