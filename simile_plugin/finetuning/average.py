@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from simile_plugin.files import InputError, Progress, atomic_folder, atomic_writ
 from simile_plugin.finetuning.begun import RECORD
 
 CONFIG = "config.json"
+TRAINER_STATE = "trainer_state.json"  # of transformers
 CARD, CARD_MARK = "README.md", "<!-- written by simile-plugin"  # of hugging_face.model_card
 
 
@@ -110,9 +112,21 @@ def average_checkpoints(paths: Sequence[str], average: Averager, output: str) ->
 
 def _tells_of_training(path: Path) -> bool:
     """Return whether a file is of the training of a model, and not of its mean with others."""
-    if path.name == CARD:  # a user's card stays
-        return CARD_MARK in path.read_text("utf-8", errors="replace")
-    return path.name == RECORD or path.suffix in (".bin", ".pt")
+    return path.name in (RECORD, TRAINER_STATE) or path.suffix in (".bin", ".pt")
+
+
+def card_of_mean(card: str, name: str, parts: Sequence[str]) -> str:
+    """Return the model card of a mean: that of the first model, without its validation.
+
+    Args:
+        name: of the mean.
+        parts: names of the models.
+    """
+    head, *sections = card.split("\n## ")
+    title = re.sub("(?m)^# .*$", lambda _: f"# {name}", head, count=1)
+    kept = [section.strip("\n") for section in sections if not section.startswith("Validation")]
+    rows = f"{title.rstrip()}\n| weights | the mean of those of {', '.join(parts)} |"
+    return "\n\n## ".join([rows, *kept]) + "\n"
 
 
 def average_folders(paths: Sequence[str], average: Averager, output: str) -> None:
@@ -134,6 +148,10 @@ def average_folders(paths: Sequence[str], average: Averager, output: str) -> Non
         for path in folders[0].iterdir():
             if path.is_file() and path.name not in files[0] and not _tells_of_training(path):
                 shutil.copy(path, made)
+        card = made / CARD
+        if card.is_file() and CARD_MARK in (text := card.read_text("utf-8", errors="replace")):
+            names = [folder.absolute().name for folder in folders]
+            card.write_text(card_of_mean(text, Path(output).absolute().name, names), "utf-8")
         for file in files[0]:
             opened = [safetensors.safe_open(folder / file, "pt") for folder in folders]
             check_names(paths, [set(one.keys()) for one in opened])
