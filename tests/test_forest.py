@@ -31,7 +31,7 @@ def test_gains_are_over_the_model_above_and_of_todays_setting(tmp_path):
     rows = forest.table_of(path, "A corpus")
     gains = forest.block_gains(rows, "*MLE, model 1*", "test: BLEU (seeds)", "SIM")
     assert [each.system for each in gains] == [
-        *("likelihood, as long", "half (the default)", "half, an evening")
+        *("likelihood, as many updates", "half (the default)", "half, an evening")
     ]
     likelihood, half, evening = gains
     assert evening.bleu == pytest.approx(32.5 - 30.0)

@@ -24,8 +24,8 @@ EVENING = ", 2,400 updates, mean of the seeds' weights"
 # Rows of results.md, by the name that the picture gives them.
 SYSTEMS = {
     "noise": "a random reward",
-    "likelihood alone (more-mle)": "likelihood, as long",
-    "likelihood alone": "likelihood, as long",
+    "likelihood alone (more-mle)": "likelihood, as many updates",
+    "likelihood alone": "likelihood, as many updates",
     "1 - BLEU": "BLEU as the reward",
     "half": "half (the default)",
     f"half{EVENING}": "half, an evening",
