@@ -19,7 +19,7 @@ setup(
     description="Minimum risk training with the semantic reward SIMILE: fairseq, transformers",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    license="MIT",
+    license="MIT AND CC-BY-SA-3.0",  # the latter: package_data of encoder and reward
     python_requires=">=3.11",
     packages=[*find_packages(include=["simile_plugin", "simile_plugin.*"]), USER_DIR],
     package_dir={USER_DIR: "user_dir"},

@@ -72,7 +72,7 @@ def draw() -> str:
         text(
             10,
             270,
-            f"The reward expected of the list is {EXPECTED:.2f}. "
+            f"Five of eight candidates, whose expected reward is {EXPECTED:.2f}. "
             "What is above it becomes more likely, what is below it less.",
             "dim",
         )
