@@ -36,8 +36,8 @@ def test_folders_of_hugging_face_models(tmp_path: Path, monkeypatch: pytest.Monk
         assert not (paths[2] / name).exists()
     card = (paths[2] / "README.md").read_text()
     row = "| weights | the mean of those of a, b |"
-    parts = ("# mean", f"{parts[1]}\n{row}", sections[1])
-    assert card == "\n\n".join((f"---\n{MARK}", *parts))
+    changed = ("# mean", f"{parts[1]}\n{row}", sections[1])
+    assert card == "\n\n".join((f"---\n{MARK}", *changed))
 
 
 def test_a_card_of_the_user_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
