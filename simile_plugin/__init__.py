@@ -1,3 +1,3 @@
 """Minimum risk training for fairseq with the semantic reward SIMILE."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
