@@ -73,6 +73,7 @@ class CandidateGenerator:
     def __call__(self, model: nn.Module, sample: dict[str, Any]) -> RiskSet:
         """Generate the lists of a batch without gradient and put the references before them."""
         plain = unwrap(model)
+        training = plain.training  # before the search's evaluation mode
         pad = self.dictionary.pad()
         ends = start_and_end(sample, pad, self.dictionary.eos())
         device = sample["target"].device
@@ -81,7 +82,9 @@ class CandidateGenerator:
 
         def lists_of(rows: slice) -> Hypotheses:
             part = part_of(sample, rows, pad)
-            return beam_search(plain, part, self.cfg, self.dictionary, self.recorder, ends)
+            return beam_search(
+                plain, part, self.cfg, self.dictionary, self.recorder, ends, training
+            )
 
         with torch.no_grad(), evaluation_mode(plain):
             rows = slice(0, len(sample["target"]))
@@ -123,6 +126,7 @@ def beam_search(
     dictionary: Any,
     recorder: Recorder | None = None,
     ends: tuple[int, int] | None = None,
+    training: bool = True,
 ) -> Hypotheses:
     """Return the n-best lists that fairseq's SequenceGenerator finds, for a model in eval mode.
 
@@ -133,6 +137,7 @@ def beam_search(
         dictionary: target dictionary.
         recorder: of a plain Transformer's steps; None: they are not recorded.
         ends: first decoder input, and what ends a hypothesis. Default: both are eos.
+        training: not for a validation, which is by the beam whatever ``risk_search`` says.
 
     Raises:
         InputError: if the longest allowed hypothesis is empty.
@@ -147,8 +152,8 @@ def beam_search(
             f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets {max_len}, "
             "expected at least 1; raise them"
         )
-    eos = dictionary.eos()
-    rules = Rules.of(cfg, dictionary.pad(), *(ends or (eos, eos)))
+    start, end = ends or (dictionary.eos(), dictionary.eos())
+    rules = Rules.of(cfg, dictionary.pad(), start, end, training)
     asked = (rules, len(source), max_len, source.device)
     with torch.no_grad():
         if known(model.decoder).plain_layers:

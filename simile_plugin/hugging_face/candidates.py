@@ -44,11 +44,12 @@ def warn_of_unheeded(asked: Any) -> None:
         )
 
 
-def rules_of(asked: Any, settings: RiskSettings, special: SpecialTokens) -> Rules:
+def rules_of(asked: Any, settings: RiskSettings, special: SpecialTokens, training: bool) -> Rules:
     """Return what to search for.
 
     Args:
         asked: the model's generation config, whose suppressed and forced tokens count.
+        training: not for a validation, which is by the beam.
     """
     words = [word for word in asked.bad_words_ids or [] if word != [special.end]]
     single = itertools.chain(*(word for word in words if len(word) == 1))
@@ -58,8 +59,10 @@ def rules_of(asked: Any, settings: RiskSettings, special: SpecialTokens) -> Rule
         PADDING,
         special.start,
         special.end,
+        training,
         suppressed=tuple(sorted({*own, *(asked.suppress_tokens or []), *single})),
-        renormalized=bool(asked.renormalize_logits) or settings.risk_temperature != 1.0,
+        renormalized=bool(asked.renormalize_logits)
+        or (training and settings.risk_temperature != 1.0),
         first=asked.forced_bos_token_id if special.tag is None else special.tag,
         as_generate=True,
     )
@@ -102,7 +105,7 @@ def risk_set_of(
             f"--risk-max-len-a, --risk-max-len-b: a source of {longest} tokens gets {allowed}, "
             "expected at least 1; raise them"
         )
-    rules = rules_of(model.generation_config, settings, special)
+    rules = rules_of(model.generation_config, settings, special, model.training)
     rules = rules if output is None else output.rules(rules)
 
     def search(rows: slice) -> Hypotheses:

@@ -69,11 +69,12 @@ class RiskSettings:
         default="beam",
         metadata={
             "choices": ["beam", "sampling"],
-            "help": "candidates from beam search (paper) or by ancestral sampling",
+            "help": "candidates of the training, from beam search (paper) or by ancestral sampling; "
+            "a validation is by the beam",
         },
     )
     risk_temperature: float = field(
-        default=1.0, metadata={"range": ABOVE_0, "help": "temperature of the generator's softmax"}
+        default=1.0, metadata={"range": ABOVE_0, "help": "temperature of the training's search"}
     )
     risk_lenpen: float = field(
         default=1.0,

@@ -74,13 +74,18 @@ class Rules:
         return 2 * self.size if self.as_generate else self.size + 1
 
     @classmethod
-    def of(cls, settings: RiskSettings, pad: int, start: int, end: int, **more: Any) -> Rules:
-        """Those of a training's settings, with ``more`` of the others."""
+    def of(
+        cls, settings: RiskSettings, pad: int, start: int, end: int, training: bool, **more: Any
+    ) -> Rules:
+        """Those of a training's settings, with ``more`` of the others.
+
+        A validation is by the beam, also of a training by samples: it judges what a user gets.
+        """
         return cls(
             settings.risk_candidates,
-            settings.risk_search == "sampling",
+            training and settings.risk_search == "sampling",
             settings.risk_lenpen,
-            settings.risk_temperature,
+            settings.risk_temperature if training else 1.0,
             pad,
             start,
             end,

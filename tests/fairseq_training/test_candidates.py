@@ -70,6 +70,17 @@ def test_lists_are_made_without_dropout(arch):
     assert torch.equal(found.tokens, expected.tokens) and model.training
 
 
+def test_a_validation_is_by_the_beam():
+    task = make_task()
+    model, sample = make_model("transformer_tiny", task), make_sample(task)
+    beam = CandidateGenerator(task.target_dictionary, config(3))(model.eval(), sample)
+    options = config(3, search="sampling", temperature=0.5)
+    generator = CandidateGenerator(task.target_dictionary, options)
+    assert torch.equal(generator(model.eval(), sample).tokens, beam.tokens)
+    found = generator(model.train(), sample).tokens
+    assert found.shape != beam.tokens.shape or not torch.equal(found, beam.tokens)
+
+
 def test_decoders_of_your_own_see_all_tokens():
     task = make_task()
     model, sample = make_model("transformer_tiny", task), make_sample(task)

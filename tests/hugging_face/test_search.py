@@ -34,9 +34,11 @@ class Small:
         more = ends * nn.functional.one_hot(torch.tensor(self.special.end), len(head.weight))
         head.register_forward_hook(lambda *found: found[-1] + more)
 
-    def lists(self, **flags):
+    def lists(self, training=True, **flags):
         settings = RiskSettings(**{"risk_candidates": 4, **flags})
+        self.model.train(training)
         found = risk_set_of(self.decoder, self.inputs, settings, self.special).tokens[:, 1:]
+        self.model.eval()
         return [[[t for t in row if t != PADDING] for row in rows] for rows in found.tolist()]
 
     def generated(self, **flags):
@@ -123,6 +125,13 @@ def test_draws_are_those_of_the_distribution(kind, tmp_path):
     drawn, best = small.lists(**flags), small.lists(risk_candidates=1)
     for rows, greedy in zip(drawn, best, strict=True):
         assert all(row == rows[0] for row in rows) and len(rows[0]) == len(greedy[0])
+
+
+def test_a_validation_is_by_the_beam(tmp_path):
+    small = Small("marian", tmp_path / "model", 2.0)
+    flags = {"risk_search": "sampling", "risk_temperature": 0.5}
+    assert small.lists(training=False, **flags) == small.lists()
+    assert small.lists(**flags) != small.lists()
 
 
 def test_out_of_memory_makes_the_lists_in_halves(tmp_path, monkeypatch):
