@@ -26,8 +26,8 @@ from simile_plugin.files import (
     InputError,
     as_script,
     check_outputs,
-    check_replaceable,
     refuse_twice,
+    refuse_unasked_overwrite,
 )
 from simile_plugin.finetuning import Averager, average_checkpoints, average_folders
 
@@ -48,6 +48,8 @@ def main() -> None:
     parser.add_argument("--output", required=True, metavar="PATH", help="checkpoint, or folder")
     text = "of the models, in their order (default: all the same); only their ratios count"
     parser.add_argument("--weights", nargs="+", type=float, metavar="W", help=text)
+    text = "replace a folder that holds a model"
+    parser.add_argument("--overwrite", action="store_true", help=text)
     args = parser.parse_args()
     models, output = args.models, args.output
     weights = args.weights or [1.0] * len(models)
@@ -63,7 +65,7 @@ def main() -> None:
         raise InputError("got checkpoints and folders; expected models of one kind")
     check_outputs({"--output": output}, models, folders=folders[0])
     if folders[0]:
-        check_replaceable(output, CONFIG)
+        refuse_unasked_overwrite(output, CONFIG, "a model", args.overwrite)
     average = Averager(models, weights)
     (average_folders if folders[0] else average_checkpoints)(models, average, output)
     distances = average.distances()

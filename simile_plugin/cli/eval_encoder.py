@@ -84,7 +84,7 @@ class Options(BootstrapFlags, DeviceFlags, JsonFlags):
         metavar="SPEC",
     )
     learned: str | None = folder_option(
-        "a learned reward (made by simile fit-reward; default: the package's) beside them on "
+        "a learned reward (made by simile fit-reward; `default`: the package's) beside them on "
         "--judgements",
         None,
     )

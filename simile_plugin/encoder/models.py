@@ -47,7 +47,7 @@ def usable_device(name: str | None) -> torch.device:
     """
     try:
         device = torch.device("cpu" if name is None else name)
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).cpu()  # "meta" makes a tensor, and cannot read it
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import unescape
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -174,10 +175,16 @@ def read_exclusions(paths: Sequence[str]) -> frozenset[int]:
     tokenised sentences are excluded, too.
 
     Raises:
-        InputError: for a file that is not UTF-8 text or has no sentence.
+        InputError: for a file that is not UTF-8 text, has no sentence, or has its cells in a format
+            in which they would not be found.
     """
     keys: set[int] = set()
     for path in paths:
+        if found := {".csv", ".json", ".jsonl"}.intersection(Path(path).suffixes):
+            raise InputError(
+                f"--exclude: {path}: got {found.pop()}, whose sentences would not be found; "
+                "expected a sentence a line, or columns with TABs between them"
+            )
         bad, sentences = BadLines(), 0
         for block in TsvInput([path]).blocks():
             for _, line in block.lines(partial(bad.add, block.name)):

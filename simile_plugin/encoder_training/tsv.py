@@ -77,7 +77,11 @@ class Block:
                 if text.count('"') % 2:
                     report(number, "a cell in quotes that goes over several lines")
                     continue
-                cells = next(csv.reader([text], delimiter="\t"))
+                try:
+                    cells = next(csv.reader([text], delimiter="\t"))
+                except csv.Error as error:
+                    report(number, str(error))
+                    continue
                 text = "\t".join(cell.replace("\t", " ") for cell in cells)
             yield number, text
 

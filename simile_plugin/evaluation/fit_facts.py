@@ -63,8 +63,8 @@ def shared_segments(files: Sequence[Judgements]) -> str:
             other = min(held_by[shared[0]] - {path})
             return (
                 f"{len(shared)} of {len(segments)} segments of {path} stand in other files, too "
-                f"({other} first): the reward that is judged on them was fitted to them, so that "
-                "its correlations are too high; give one file with the mean score of each segment"
+                f"({other} first): the rewards that are judged on them are fitted without them, to "
+                "fewer segments; give one file with the mean score of each segment"
             )
     return ""
 

@@ -38,6 +38,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        if target.exists():  # a file that is the owner's alone stays so
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)
 
 

@@ -25,8 +25,8 @@ def check_source_side(encoder: RewardEncoder) -> None:
     """Raise InputError for an encoder of a single language."""
     if encoder.source is None:
         raise InputError(
-            f"--reward source: encoder {encoder.fingerprint} has no source side; expected one of "
-            "two languages (made by simile distil-encoder)"
+            f"the reward `source`: encoder {encoder.fingerprint} has no source side; expected one "
+            "of two languages (made by simile distil-encoder)"
         )
 
 

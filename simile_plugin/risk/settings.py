@@ -69,8 +69,8 @@ class RiskSettings:
         default="beam",
         metadata={
             "choices": ["beam", "sampling"],
-            "help": "candidates of the training, from beam search (paper) or by ancestral sampling; "
-            "a validation is by the beam",
+            "help": "a training's candidates, from beam search (paper) or by ancestral sampling; "
+            "validation is by the beam",
         },
     )
     risk_temperature: float = field(

@@ -126,6 +126,7 @@ def test_wrong_flags_of_filter(tsv: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--json"], "--json: the pairs go to standard output already; add --output FILE"),
         (["--output", "-"], "--output: got -, which only inputs can be; name another place"),
         (["--exclude", tsv.parent], "is a folder, expected a TSV file"),
+        (["--exclude", "sts.csv.gz"], "got .csv, whose sentences would not be found; expected"),
         (["--min-score", "0.3"], "--min-score: is for a score, and a score for it"),
         (
             ["--score-column", "3", "--min-score", "inf"],

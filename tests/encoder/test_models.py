@@ -89,3 +89,5 @@ def test_devices() -> None:
     assert usable_device("cpu") == usable_device(None) == torch.device("cpu")
     with pytest.raises(ValueError, match="--device: got 'abacus', which cannot be used here"):
         usable_device("abacus")
+    with pytest.raises(ValueError, match="--device: got 'meta', which cannot be used here"):
+        usable_device("meta")

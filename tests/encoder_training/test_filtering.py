@@ -159,6 +159,12 @@ def test_duplicates(run: Run) -> None:
     assert run("1\t2\n3\t4\n", near_duplicates=True)[1]["kept"] == 2
 
 
+def test_a_cell_that_is_too_long_is_a_bad_line(run: Run) -> None:
+    lines = '"a cat"\t"it sat"\n' * 9
+    kept, report = run(lines + '"' + 140_000 * "x" + '"\t"y"\n')
+    assert sum(report["skipped_lines"].values()) == 1 and kept
+
+
 def test_sentences_of_evaluation_files_are_excluded(run: Run, tmp_path: Path) -> None:
     sts = tmp_path / "STS.input.own.txt"
     sts.write_text("A heron, waiting.\tThe ferry's late!\n")

@@ -74,7 +74,7 @@ def test_a_validation_is_by_the_beam():
     task = make_task()
     model, sample = make_model("transformer_tiny", task), make_sample(task)
     beam = CandidateGenerator(task.target_dictionary, config(3))(model.eval(), sample)
-    options = config(3, search="sampling", temperature=0.5)
+    options = config(3, risk_search="sampling", risk_temperature=0.5)
     generator = CandidateGenerator(task.target_dictionary, options)
     assert torch.equal(generator(model.eval(), sample).tokens, beam.tokens)
     found = generator(model.train(), sample).tokens

@@ -32,6 +32,10 @@ def test_a_file_is_replaced_only_at_the_end(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert path.is_symlink() and path.read_bytes() == "naïve\n".encode()
     assert sorted(os.listdir(tmp_path)) == ["link", "real"]
+    (tmp_path / "real").chmod(0o600)
+    with atomic_write(path) as stream:
+        stream.write("mine\n")
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
 
 
 def test_write_passes_through_a_pipe(tmp_path: Path) -> None:

@@ -47,3 +47,5 @@ def test_a_card_of_the_user_is_copied(tmp_path: Path, monkeypatch: pytest.Monkey
     (paths[0] / "README.md").write_text("# mine\n")
     assert run(monkeypatch, *paths[:2], "--output", paths[2]) == 0
     assert (paths[2] / "README.md").read_text() == "# mine\n"
+    assert run(monkeypatch, *paths[:2], "--output", paths[2]) == 2  # a model that is there stays
+    assert run(monkeypatch, *paths[:2], "--output", paths[2], "--overwrite") == 0

@@ -73,6 +73,12 @@ def test_a_column_like_any_other_and_what_people_would_say(
     # a title that mt-thresholds knows is one that people were asked about
     people = told[told.index("Would people") :].splitlines()
     assert people[0].split()[-2:] == ["BLEU", "USE"] and people[2].split()[-4:-3] == ["58"]
+    link = tmp_path / "others" / encoder_folder.name
+    link.parent.mkdir()
+    link.symlink_to(encoder_folder)
+    assert main([*command, *judges, "--judge", str(link)]) == 2
+    error = capsys.readouterr().err
+    assert f"{link} is called {encoder_folder.name}, as another judge" in error
     monkeypatch.setitem(sys.modules, "mt_thresholds", None)
     assert main([*command, "--judge", "minilm"]) == 2
     error = capsys.readouterr().err

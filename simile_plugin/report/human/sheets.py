@@ -52,8 +52,8 @@ def render_tsv(study: Study, annotator: int) -> str:
 
 
 def _inert(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    """Return text that no spreadsheet takes for a formula, and that looks as it does."""
+    return f"\u200b{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 def render_form(study: Study, annotator: int) -> str:

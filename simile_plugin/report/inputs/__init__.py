@@ -162,9 +162,13 @@ class Inputs:
         more = read_sentence_scores(options.sentence_scores, self.systems)
         signatures = dict.fromkeys(more, "mean of the sentences' given scores")
         for spec in options.judge:
-            title, signatures[title], more[title] = judge_systems(
-                spec, self.systems, self.refs, self.sources
-            )
+            title, signature, scores = judge_systems(spec, self.systems, self.refs, self.sources)
+            if title in more:
+                raise InputError(
+                    f"--judge: {spec} is called {title}, as another judge or --sentence-scores is; "
+                    "give it by a folder or link of another name"
+                )
+            signatures[title], more[title] = signature, scores
         comparison = compare_systems(
             self.systems,
             References(options.ref or "", self.refs),

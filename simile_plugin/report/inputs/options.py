@@ -102,8 +102,8 @@ class ReportOptions:
         **_file,
     )
     learned: str | None = option(
-        "headroom: a learned reward (made by simile fit-reward with this --encoder; default: the "
-        "package's, for --encoder default)",
+        "headroom: a learned reward (made by simile fit-reward with this --encoder; `default`: "
+        "the package's, for --encoder default)",
         group=LISTS,
         **_folder,
     )
