@@ -17,6 +17,7 @@ import sacrebleu
 
 from simile_plugin.files import (
     InputError,
+    as_script,
     atomic_write,
     check_outputs,
     finite_number,
@@ -33,16 +34,13 @@ Lists = dict[int, list[tuple[float, int, str]]]  # id -> log-probability, tokens
 def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
     """The lists and references that fairseq-generate --nbest printed.
 
-    Exits with one line for a file without them, one that lacks some, or one that cannot be read.
+    Raises:
+        InputError: for a file without them, one that lacks some, or one that cannot be read.
     """
     texts: dict[int, list[str]] = {}
     scores: dict[int, list[list[float]]] = {}
     refs: dict[int, str] = {}
-    try:
-        lines = read_lines(path, "lenpen.py")
-    except InputError as error:
-        sys.exit(str(error))
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path, "fairseq-generate's log"), 1):
         if match := LINE.match(line):
             kind, sentence, rest = match[1], int(match[2]), match[3]
             if kind == "T":
@@ -53,14 +51,14 @@ def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
                 scores.setdefault(sentence, []).append(read_scores(rest, f"{path}:{number}"))
     counts = [{sentence: len(own) for sentence, own in of.items()} for of in (texts, scores)]
     if not texts or counts[0] != counts[1] or texts.keys() != refs.keys():
-        sys.exit(
-            f"lenpen.py: {path}: got D- lines of {len(texts)}, P- lines of {len(scores)} and "
+        raise InputError(
+            f"{path}: got D- lines of {len(texts)}, P- lines of {len(scores)} and "
             f"T- lines of {len(refs)} sentences; expected all that fairseq-generate --nbest prints"
         )
     missing = next((i for i in range(max(texts)) if i not in texts), None)
     if missing is not None:
-        sys.exit(
-            f"lenpen.py: {path} has D-{max(texts)} but no D-{missing}; the log is cut, or "
+        raise InputError(
+            f"{path} has D-{max(texts)} but no D-{missing}; the log is cut, or "
             "fairseq-generate skipped long sentences: generate again"
         )
     lists = {
@@ -74,12 +72,12 @@ def read_lists(path: str) -> tuple[Lists, dict[int, str]]:
 
 
 def read_scores(text: str, where: str) -> list[float]:
-    """The log-probabilities of a P- line; exits with one line for one without, or a wrong one."""
+    """The log-probabilities of a P- line; InputError for one without, or a wrong one."""
     found, words = [], text.split() or [""]
     for word in words:
         if (score := finite_number(word)) is None:
-            sys.exit(
-                f"lenpen.py: {where}: got '{word}' in a P- line, expected the log-probability of "
+            raise InputError(
+                f"{where}: got '{word}' in a P- line, expected the log-probability of "
                 "each token; if the log is cut, generate again"
             )
         found.append(score)
@@ -105,6 +103,7 @@ def tune(
     return max(GRID, key=lambda lenpen: (bleu[lenpen], -abs(lenpen - 1))), bleu
 
 
+@as_script
 def main() -> None:
     """Read, choose, write, and say which."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -123,16 +122,10 @@ def main() -> None:
         help="sacreBLEU tokeniser (default: 13a); char, zh or ja-mecab where there are no spaces",
     )
     args = parser.parse_args()
-    try:
-        check_tokenizer(args.tokenize, "--tokenize")
-        if len(args.test) != len(args.out):
-            raise InputError(
-                f"got {len(args.test)} --test and {len(args.out)} --out; expected pairs"
-            )
-        outputs = {"--out": args.out, "--valid-out": args.valid_out}
-        check_outputs(outputs, [args.valid, *args.test])
-    except InputError as error:
-        sys.exit(f"lenpen.py: {error}")
+    check_tokenizer(args.tokenize, "--tokenize")
+    if len(args.test) != len(args.out):
+        raise InputError(f"got {len(args.test)} --test and {len(args.out)} --out; expected pairs")
+    check_outputs({"--out": args.out, "--valid-out": args.valid_out}, [args.valid, *args.test])
     lists, refs = read_lists(args.valid)
     tests = [read_lists(path)[0] for path in args.test]
     lenpen, bleu = tune(lists, refs, args.tokenize)
@@ -146,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

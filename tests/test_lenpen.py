@@ -37,7 +37,7 @@ def files(tmp_path: Path) -> Path:
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The script as its own process would end, in this one."""
-    out, err, status = io.StringIO(), io.StringIO(), 0
+    out, err = io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(out),
@@ -45,11 +45,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ):
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["lenpen.py", *arguments])
-        try:
-            lenpen.main()
-        except SystemExit as stop:
-            status = 1
-            err.write(f"{stop.code}\n")
+        status = lenpen.main()
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
@@ -72,7 +68,7 @@ def test_the_command(files: Path) -> None:
     assert out == ["one two three four five", "the red boat sails"]
     (files / "test.log").write_text("D-0\t-1\talone\n", encoding="utf-8")
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "new.txt")
-    assert found.returncode == 1 and found.stderr.count("\n") == 1
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
     assert "test.log: got D- lines of 1, P- lines of 0" in found.stderr
     assert not (files / "new.txt").exists()
 
@@ -88,8 +84,8 @@ def test_outputs_that_cannot_be_meant(files: Path, arguments: list[str], message
     (files / "link").symlink_to("valid.log")
     before = {path: path.read_text() for path in files.glob("*.log")}
     found = run(files, "--valid", "valid.log", "--test", "test.log", *arguments)
-    assert found.returncode == 1 and found.stderr.count("\n") == 1
-    assert found.stderr.startswith(f"lenpen.py: {message}")
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
+    assert found.stderr.startswith(f"lenpen.py: error: {message}")
     assert {path: path.read_text() for path in files.glob("*.log")} == before
     assert not (files / "o").exists()
 
@@ -98,9 +94,9 @@ def test_scores_that_are_none(files: Path) -> None:
     text = VALID.replace("P-0\t-0.5 -0.5", "P-0\t-0.5 nan")
     (files / "test.log").write_text(text, encoding="utf-8")
     found = run(files, "--valid", "valid.log", "--test", "test.log", "--out", "out.txt")
-    assert found.returncode == 1 and found.stderr == (
-        "lenpen.py: test.log:10: got 'nan' in a P- line, expected the log-probability of each "
-        "token; if the log is cut, generate again\n"
+    assert found.returncode == 2 and found.stderr == (
+        "lenpen.py: error: test.log:10: got 'nan' in a P- line, expected the log-probability of "
+        "each token; if the log is cut, generate again\n"
     )
     assert not (files / "out.txt").exists()
 

@@ -66,7 +66,9 @@ def common_ngrams(units: Ids, sentences: Ids, refs: int, order: int) -> tuple[Id
 def _matches(units: Ids, lengths: Ids, sentences: Ids, refs: int, order: int) -> Ids:
     # Sorting all n-grams would take most of the time. Instead an n-gram is known by the place of
     # its last occurrence in its reference; that place and the next unit look up the longer n-gram
-    # in a table with a line for each place, and a column for each unit of the reference.
+    # in a table with a line for each place, and a column for each unit of the reference. Of the
+    # reference "a b a c" (places 0 to 3) the unigram a is place 2, its last one. "a c" is found in
+    # line 2, column c, and is place 3; "a b" in line 2, column b, and is place 1.
     size = int(lengths[:refs].sum())  # places of the references
     ref_start = lengths[:refs].cumsum() - lengths[:refs]
     unit, kinds = _numbered(units, sentences.repeat(lengths), refs, size)
