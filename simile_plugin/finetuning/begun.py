@@ -17,6 +17,7 @@ from typing import Any
 from simile_plugin.files import InputError, atomic_write, flag_name
 from simile_plugin.finetuning.options import Options
 from simile_plugin.finetuning.story import RunStory
+from simile_plugin.risk import encoder_identity
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,27 @@ def settings_of_updates(options: Options) -> dict[str, Setting]:
     names = ("batch_size", "update_freq", "schedule", "max_grad_norm", "seed", "bf16", "fp16")
     values = {flag_name(name): str(getattr(options, name)) for name in names}
     return {flag: Setting(value, binding=False) for flag, value in values.items()}
+
+
+def settings_of_measures(reward: str, risk: Mapping[str, Any]) -> dict[str, Setting]:
+    """Return what the costs and the BLEU of a run are, which stays the same from end to end.
+
+    Args:
+        reward: identity of what is trained on, see `check_reward`.
+        risk: values of its settings, by field.
+
+    Raises:
+        InputError: for an encoder that cannot be read.
+    """
+    encoder = risk["simile_encoder"]
+    return {
+        "--reward": Setting(reward),
+        "--encoder": Setting(
+            encoder_identity(encoder), f"another --encoder than {encoder or 'none'}"
+        ),
+        "--simile-alpha": Setting(str(risk["simile_alpha"])),
+        "--risk-bleu-tokenize": Setting(risk["risk_bleu_tokenize"]),
+    }
 
 
 def read_record(run: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import torch
 
@@ -27,6 +27,7 @@ from simile_plugin.finetuning.begun import (
     digest_of_files,
     has_ended,
     note_end,
+    settings_of_measures,
     settings_of_updates,
     update_record,
 )
@@ -40,6 +41,11 @@ LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
 AVERAGE, VALIDATION_LOG = "checkpoint_average.pt", "validation.log"
 OTHER_DATA = "data"  # folder of a run with --train
 DATA_FILES = ("dict.", "train", "valid")
+# Flags of fairseq-train, and their defaults, which say what a validation is of beside our own.
+VALIDATION_FLAGS = {
+    **{"--valid-subset": "valid", "--max-valid-steps": "none"},
+    **{"--risk-detok": "none", "--risk-post-process": "auto"},
+}
 
 
 class FairseqFinetuning:
@@ -176,8 +182,10 @@ class FairseqFinetuning:
             folder, name = Path(prefix).parent, Path(prefix).name
             share = value_of(flags, "--risk-monolingual-share", "")
             sources = f"{digest_of_files(folder.glob(f'{name}.*.*'))} {share}"
-        reward = value_of(flags, "--reward", RiskSettings().reward)
-        return {
+        risk = risk_of(flags)
+        # An identity, but what is in --fairseq-flags has none.
+        reward = self.reward if risk["reward"] == self.risk.reward else risk["reward"]
+        settings = {
             "MLE.pt": Setting(content, f"another model than {model}"),
             "DATA-BIN": Setting(
                 digest_of_files(files), f"other sentences or dictionaries than {data}"
@@ -186,11 +194,13 @@ class FairseqFinetuning:
                 sources,
                 "other sources without references (--monolingual), or another share",
             ),
-            # An identity, but what is in --fairseq-flags has none.
-            "--reward": Setting(self.reward if reward == self.risk.reward else reward),
             "--learning-rate": Setting(str(self.options.learning_rate), binding=False),
             "--fairseq-flags": Setting(self.options.fairseq_flags, binding=False),
         }
+        settings |= settings_of_measures(reward, risk)
+        for flag, default in VALIDATION_FLAGS.items():
+            settings[flag] = Setting(value_of(flags, flag, default))
+        return settings
 
     def end(self, story: RunStory, run: Path) -> str:
         """Return what is said where a training has ended: its model, and what to do next."""
@@ -274,6 +284,15 @@ def value_of(flags: Sequence[str], name: str, default: str) -> str:
         if given == name:
             last = value if equals else following
     return last
+
+
+def risk_of(flags: Sequence[str]) -> dict[str, Any]:
+    """Return the values of the risk's settings by field, as fairseq-train is going to read them."""
+    values: dict[str, Any] = {}
+    for name, default in vars(RiskSettings()).items():
+        flag = flag_name(name)
+        values[name] = flag in flags if default is False else value_of(flags, flag, "") or default
+    return values
 
 
 def run_fairseq_train(

@@ -49,6 +49,7 @@ from simile_plugin.finetuning.begun import (
     Setting,
     has_ended,
     note_end,
+    settings_of_measures,
     settings_of_updates,
     update_record,
 )
@@ -299,7 +300,6 @@ class HuggingFaceFinetuning:
         options = self.options
         settings = {
             "MODEL": Setting(_digest_of_model(model), f"another model than {options.model}"),
-            "--reward": Setting(self.reward),
             "--lora": Setting(str(options.lora)),
             "--source-lang": Setting(str(options.source_lang)),
             "--target-lang": Setting(str(options.target_lang)),
@@ -308,10 +308,11 @@ class HuggingFaceFinetuning:
             "--max-length": Setting(str(options.max_length), binding=False),
             "--learning-rate": Setting(str(options.learning_rate)),
         }
+        settings |= settings_of_measures(self.reward, vars(self.risk))
         settings |= settings_of_updates(dataclasses.replace(options, seed=seed))
         for flag, pairs in files.items():
             digest = "" if pairs is None else pairs.digest()
-            settings[flag] = Setting(digest, f"another {flag}", binding=flag != "--valid")
+            settings[flag] = Setting(digest, f"another {flag}")
         return settings
 
     def _save(self, trainer: SimileRiskTrainer, run: Path) -> None:

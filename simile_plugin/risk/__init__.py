@@ -8,7 +8,7 @@ from simile_plugin.risk.control_rewards import read_control
 from simile_plugin.risk.gradient_portions import Portions
 from simile_plugin.risk.known_pairs import KNOWN_BY_HEART, draw_sample, what_to_expect
 from simile_plugin.risk.length_control import LENGTH_SUMS, LengthControl
-from simile_plugin.risk.list_reward import ListReward
+from simile_plugin.risk.list_reward import ListReward, encoder_identity
 from simile_plugin.risk.log_probabilities import token_lprobs
 from simile_plugin.risk.logit_kernels import triton_works
 from simile_plugin.risk.objective import Objective
@@ -53,6 +53,7 @@ __all__ = [
     "check_settings",
     "choose_tree",
     "draw_sample",
+    "encoder_identity",
     "evaluation_mode",
     "layout",
     "on_host",

@@ -41,6 +41,15 @@ class Judged:
     lengths: Tensor
 
 
+def encoder_identity(encoder: str | None) -> str:
+    """Return what identifies an encoder, wherever its folder lies; "none" where there is none.
+
+    Raises:
+        InputError: for one that cannot be read.
+    """
+    return load_encoder(encoder).fingerprint if encoder else "none"
+
+
 class ListReward:
     """The reward of a training, as its settings name it.
 

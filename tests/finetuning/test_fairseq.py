@@ -1,5 +1,6 @@
 """The flags of fairseq-train, what its folder may hold, and what a run there was begun with."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,39 @@ def test_the_model_and_the_reward_are_the_same(finetuning: FairseqFinetuning) ->
     Path(finetuning.options.model).write_text("other")
     with pytest.raises(InputError, match="begun with another model than .*mle.pt; give the same"):
         begin(finetuning)
+
+
+def test_what_a_validation_measures_is_the_same(
+    finetuning: FairseqFinetuning, encoder_folder: Path, tmp_path: Path
+) -> None:
+    given = [f"--simile-encoder={encoder_folder}", "--simile-alpha=0.25"]
+    begin(finetuning, *given, goes_on=False)
+    moved = shutil.copytree(encoder_folder, tmp_path / "moved")
+    begin(finetuning, f"--simile-encoder={moved}")
+    with pytest.raises(InputError, match="begun with another --encoder than default; give the s"):
+        begin(finetuning, "--simile-encoder", "default")
+    with pytest.raises(InputError, match="begun with another --encoder than none; give the same"):
+        begin(finetuning)
+    for flag, before, now in (
+        ("--simile-alpha", "0.25", "0.5"),
+        ("--risk-bleu-tokenize", "13a", "char"),
+        ("--valid-subset", "valid", "test"),
+        ("--max-valid-steps", "none", "3"),
+        ("--risk-detok", "none", "moses"),
+    ):
+        with pytest.raises(InputError, match=f"begun with {flag} {before}, got {flag} {now}; give"):
+            begin(finetuning, *given, f"{flag}={now}")
+    begin(finetuning, *given, "--risk-alpha=0.1", "--batch-size=9", "--fp16")
+
+
+def test_a_record_of_before_says_nothing_of_what_is_measured(
+    finetuning: FairseqFinetuning, encoder_folder: Path
+) -> None:
+    run = Path(finetuning.options.output)
+    update_record(run, begun={"--reward": "half"})
+    begin(finetuning, f"--simile-encoder={encoder_folder}", "--simile-alpha=0.5")
+    with pytest.raises(InputError, match="begun with --simile-alpha 0.5, got --simile-alpha 0.25"):
+        begin(finetuning, f"--simile-encoder={encoder_folder}")
 
 
 def test_a_run_goes_on_with_its_sources_without_references(

@@ -219,7 +219,7 @@ def test_a_model_saved_in_half_precision_trains_in_single(command, tmp_path):
     }
 
 
-def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog):
+def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog, encoder_folder):
     output, begun = tmp_path / "tuned", f"--output: the run in {tmp_path / 'tuned'} was begun with"
     assert main([*command, "--max-updates", "1"]) == 0
     assert f"{begun} --lora 0, got --lora 2; give the same" in refused(
@@ -227,11 +227,22 @@ def test_an_output_of_another_run_or_of_no_run(command, tmp_path, capsys, caplog
     )
     line = f"{begun} --reward half, got --reward bleu; give the same, or name another folder"
     assert line in refused([*command, "--reward", "bleu"], capsys)
+    for flag, was, now in (
+        ("--simile-alpha", "0.25", "1.0"),
+        ("--risk-bleu-tokenize", "13a", "char"),
+    ):
+        line = f"{begun} {flag} {was}, got {flag} {now}; give the same"
+        assert line in refused([*command, flag, now], capsys)
+    line = f"{begun} another --encoder than default; give the same, or name another folder"
+    other = ["default" if word == str(encoder_folder) else word for word in command]
+    assert line in refused(other, capsys)
     assert main([*command, "--learning-rate", "0.5", "--seed", "2"]) == 0
     assert "--learning-rate: this run had 2e-05 and keeps it; for 0.5 name anot" in caplog.text
     assert "--seed: this run had 1, it goes on with 2" in caplog.text
     again = with_pair(command, "--train", tmp_path / "tgt", tmp_path / "src")
     assert f"{begun} another --train; give the same" in refused(again, capsys)
+    again = with_pair(command, "--valid", tmp_path / "tgt", tmp_path / "src")
+    assert f"{begun} another --valid; give the same" in refused(again, capsys)
     model, _ = marian(tmp_path / "same", seed=7)
     model.save_pretrained(tmp_path / "model")  # other weights of the same shapes
     assert f"{begun} another model than {tmp_path / 'model'}" in refused(command, capsys)
