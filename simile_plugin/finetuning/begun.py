@@ -10,19 +10,22 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from simile_plugin.files import InputError, atomic_write, flag_name
 from simile_plugin.finetuning.options import Options
 from simile_plugin.finetuning.story import RunStory
-from simile_plugin.risk import encoder_identity
+from simile_plugin.risk import RiskSettings, encoder_identity
 
 logger = logging.getLogger(__name__)
 
 RECORD = "finetuning.json"
 FORMAT_VERSION = 1
+# Settings of the risk that are compared as what costs are, or are no part of what is optimised.
+MEASURES = {"reward", "simile_encoder", "simile_alpha", "risk_bleu_tokenize"}
+NOT_OBJECTIVE = MEASURES | {"risk_max_tokens", "risk_max_skipped", "risk_length_band"}
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,12 @@ class Begun:
         record = read_record(run) if goes_on else {}
         self.before: dict[str, str] = record.get("begun", {})
 
-    def check(self, now: Mapping[str, Setting]) -> None:
+    def check(self, now: Mapping[str, Setting], ended: bool = False) -> None:
         """Refuse to go on with other settings than the run was begun with.
 
         Args:
             now: by flag. A flag that the record does not have is not compared.
+            ended: nothing is trained any more, so that what does not bind changes nothing.
 
         Raises:
             InputError: naming the folder, and the first flag that differs.
@@ -72,9 +76,11 @@ class Begun:
             if before == setting.value:
                 continue
             if not setting.binding:
+                had, given = before or "none", setting.value or "none"
                 logger.warning(
-                    f"{flag}: this run had {before or 'none'}, it goes on with "
-                    f"{setting.value or 'none'}"
+                    f"{flag}: this run had {had} and has ended; for {given} name another --output"
+                    if ended
+                    else f"{flag}: this run had {had}, it goes on with {given}"
                 )
                 continue
             difference = f"{flag} {before or 'none'}, got {flag} {setting.value or 'none'}"
@@ -86,6 +92,17 @@ class Begun:
     def note(self, now: Mapping[str, Setting]) -> None:
         """Write down what the run is begun with, or goes on with."""
         update_record(self.run, begun={flag: setting.value for flag, setting in now.items()})
+
+
+def settings_of_objective(risk: Mapping[str, Any], averaged: bool) -> dict[str, Setting]:
+    """Return what is optimised, beside the reward.
+
+    Args:
+        risk: values of its settings, by field.
+        averaged: with the models of other seeds, which must optimise the same.
+    """
+    names = [field.name for field in fields(RiskSettings) if field.name not in NOT_OBJECTIVE]
+    return {flag_name(name): Setting(str(risk[name]), binding=averaged) for name in names}
 
 
 def settings_of_updates(options: Options) -> dict[str, Setting]:

@@ -28,6 +28,7 @@ from simile_plugin.finetuning.begun import (
     has_ended,
     note_end,
     settings_of_measures,
+    settings_of_objective,
     settings_of_updates,
     update_record,
 )
@@ -116,11 +117,17 @@ class FairseqFinetuning:
         story.highest = "--maximize-best-checkpoint-metric" in flags
         begun, settings = Begun(run, (run / LAST).exists()), self._settings(flags)
         settings |= settings_of_updates(options)
-        begun.check(settings)
-        begun.note(settings)
-        if begun.before and has_ended(run, story.updates, options.patience):
+        averaged = options.seeds > 1
+        objective = settings_of_objective(risk_of(flags), averaged)
+        compat = value_of(flags, "--risk-compat", "none")
+        objective["--risk-compat"] = Setting(compat, binding=averaged)
+        ended = bool(begun.before) and has_ended(run, story.updates, options.patience)
+        begun.check(settings, ended)
+        if ended:
+            begun.check(objective, ended)  # of a run that goes on fairseq-train tells it
             tell_earlier(story, run / LOG)
             return story
+        begun.note(settings | objective)
         try:
             run_fairseq_train(run, options.model, flags, story, lock)
         finally:

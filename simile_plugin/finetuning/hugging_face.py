@@ -50,6 +50,7 @@ from simile_plugin.finetuning.begun import (
     has_ended,
     note_end,
     settings_of_measures,
+    settings_of_objective,
     settings_of_updates,
     update_record,
 )
@@ -160,24 +161,29 @@ class HuggingFaceFinetuning:
         assert train is not None
         begun = Begun(run, last is not None)
         settings = self._settings(model, files, args.seed)
-        if rate := begun.before.get("--learning-rate"):  # which a run that goes on keeps
-            settings["--learning-rate"] = Setting(rate)
-        begun.check(settings)
-        if args.process_index == 0:
-            begun.note(settings)
+        given = settings["--learning-rate"].value
+        rate = begun.before.get("--learning-rate", given)  # which a run that goes on keeps
         # An epoch has all pairs once, and the other sources beside them.
         share = options.monolingual_share
         sentences = len(train) if more is None else round(len(train) / (1 - share))
-        planned = dataclasses.replace(
-            options, learning_rate=float(settings["--learning-rate"].value)
-        )
+        planned = dataclasses.replace(options, learning_rate=float(rate))
         validation_set = 0 if valid is None else len(valid)
         story = make_story(planned, self.risk, sentences, validation_set, args.world_size)
         story.say = self.say
+        averaged = options.seeds > 1
+        objective = settings_of_objective(vars(self.risk), averaged)
+        objective["--target-pieces"] = Setting(options.target_pieces, binding=averaged)
+        ended = bool(begun.before) and has_ended(run, story.updates, options.patience)
+        if ended:  # of a run that goes on its trainer tells it
+            begun.check(settings | objective, ended)
+        else:
+            settings["--learning-rate"] = Setting(rate)
+            begun.check(settings)
+            if args.process_index == 0:
+                begun.note(settings | objective)
         story.say(f"model       {options.model}\n{story.plan()}\n")
         args.max_steps = story.updates
-        ended = has_ended(run, story.updates, options.patience)
-        if ended and begun.before and holds_weights(run):
+        if ended and holds_weights(run):
             StoryCallback(story, 0).tell_earlier(run)
             return story
         trainer = self._make_trainer(args, story, model, tokenizer, files)
@@ -306,7 +312,7 @@ class HuggingFaceFinetuning:
             "--prefix": Setting(options.prefix),
             "--monolingual-share": Setting(str(options.monolingual_share)),
             "--max-length": Setting(str(options.max_length), binding=False),
-            "--learning-rate": Setting(str(options.learning_rate)),
+            "--learning-rate": Setting(str(options.learning_rate), binding=False),
         }
         settings |= settings_of_measures(self.reward, vars(self.risk))
         settings |= settings_of_updates(dataclasses.replace(options, seed=seed))

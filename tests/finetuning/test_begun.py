@@ -4,6 +4,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,12 @@ from simile_plugin.finetuning.begun import (
     Setting,
     digest_of_files,
     read_record,
+    settings_of_objective,
     settings_of_updates,
     update_record,
 )
 from simile_plugin.finetuning.options import Options
+from simile_plugin.risk import RiskSettings
 
 
 def settings(**values: str) -> dict[str, Setting]:
@@ -73,6 +76,27 @@ def test_how_updates_are_made_does_not_bind(
         "--schedule: this run had linear, it goes on with constant",
         "--seed: this run had 1, it goes on with 2",
     ]
+
+
+def test_what_a_run_that_has_ended_does_not_heed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def objective(averaged: bool, **changed: Any) -> dict[str, Setting]:
+        return settings_of_objective(vars(RiskSettings(**changed)), averaged)
+
+    begin(tmp_path, objective(averaged=False), goes_on=False)
+    with caplog.at_level(logging.WARNING):
+        begun = Begun(tmp_path, goes_on=True)
+        begun.check(objective(averaged=True), ended=True)
+        begun.check(objective(averaged=True, risk_max_tokens=99, risk_max_skipped=5), ended=True)
+        assert not caplog.messages
+        begun.check(objective(averaged=False, risk_alpha=0.3, mle_weight=0.2), ended=True)
+    assert caplog.messages == [
+        "--mle-weight: this run had 0.3 and has ended; for 0.2 name another --output",
+        "--risk-alpha: this run had 1.0 and has ended; for 0.3 name another --output",
+    ]
+    with pytest.raises(InputError, match="with --risk-alpha 1.0, got --risk-alpha 0.3; give the s"):
+        begun.check(objective(averaged=True, risk_alpha=0.3), ended=True)
 
 
 def test_the_record_keeps_what_else_is_in_it(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simile_plugin.files import InputError
-from simile_plugin.finetuning.begun import Begun, update_record
+from simile_plugin.finetuning.begun import Begun, read_record, update_record
 from simile_plugin.finetuning.fairseq import (
     FairseqFinetuning,
     refuse_foreign_checkpoints,
@@ -117,6 +118,43 @@ def test_a_record_of_before_says_nothing_of_what_is_measured(
     begin(finetuning, f"--simile-encoder={encoder_folder}", "--simile-alpha=0.5")
     with pytest.raises(InputError, match="begun with --simile-alpha 0.5, got --simile-alpha 0.25"):
         begin(finetuning, f"--simile-encoder={encoder_folder}")
+
+
+def test_seeds_that_are_done_are_averaged_with_those_of_their_objective(
+    finetuning: FairseqFinetuning, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained: list[str] = []
+
+    def run_fairseq_train(run: Path, *_: Any) -> None:
+        (run / "checkpoint_last.pt").write_text("")
+        trained.append(run.name)
+
+    room = "simile_plugin.finetuning.fairseq"
+    monkeypatch.setattr(f"{room}.run_fairseq_train", run_fairseq_train)
+    monkeypatch.setattr(f"{room}.count_sentences", lambda *_: 60)
+    run = Path(finetuning.options.output) / "seed.1"
+    finetuning.train(run, 1)
+    before = read_record(run)
+    finetuning.risk = replace(finetuning.risk, risk_cost_scale=100.0)
+    finetuning.options = replace(finetuning.options, batch_size=8)
+    finetuning.train(run, 1)
+    assert caplog.messages == [
+        "--batch-size: this run had 30 and has ended; for 8 name another --output",
+        "--risk-cost-scale: this run had 10.0 and has ended; for 100.0 name another --output",
+    ]
+    finetuning.options = replace(finetuning.options, seeds=3)
+    with pytest.raises(InputError) as caught:
+        finetuning.train(run, 1)
+    assert str(caught.value) == (
+        f"--output: the run in {run} was begun with --risk-cost-scale 10.0, got --risk-cost-scale "
+        "100.0; give the same, or name another folder"
+    )
+    assert read_record(run) == before and trained == ["seed.1"]
+    finetuning.train(run.with_name("seed.2"), 2)
+    finetuning.options = replace(finetuning.options, seeds=1, max_updates=900)
+    finetuning.train(run, 1)  # goes on; fairseq-train warns of it
+    assert read_record(run)["begun"]["--risk-cost-scale"] == "100.0"
+    assert trained == ["seed.1", "seed.2", "seed.1"]
 
 
 def test_a_run_goes_on_with_its_sources_without_references(

@@ -157,11 +157,14 @@ def test_sources_without_references(command, tmp_path, capsys):
     assert "was begun with another --monolingual" in refused(command, capsys)
 
 
-def test_a_finished_run_is_not_trained_any_further(command, tmp_path):
+def test_a_finished_run_is_not_trained_any_further(command, tmp_path, caplog):
     command = [*command, "--batch-size", "2", "--max-updates", "1"]  # an epoch has two
     assert main(command) == 0
     once = (tmp_path / "tuned/model.safetensors").read_bytes()
-    assert main(command) == 0
+    assert main(command) == 0 and "has ended" not in caplog.text
+    assert main([*command, "--risk-alpha", "1", "--learning-rate", "0.5"]) == 0
+    for line in ("--risk-alpha: this run had 0.3", "--learning-rate: this run had 2e-05"):
+        assert f"{line} and has ended; for " in caplog.text
     assert (tmp_path / "tuned/model.safetensors").read_bytes() == once
     assert json.loads((tmp_path / "tuned/trainer_state.json").read_text())["global_step"] == 1
 
@@ -200,6 +203,8 @@ def test_the_mean_of_two_seeds(command, tmp_path, capsys, monkeypatch):
     assert f"done before: {tmp_path / 'tuned/seed.2'} has its 2 updates" in told
     assert (tmp_path / "tuned/seed.2/model.safetensors").stat().st_mtime_ns == before
     assert f"use {mean}, the mean: BLEU 3.50, where the seeds have 3.00 on average" in told
+    line = refused([*command, "--seeds", "3", "--risk-cost-scale", "100"], capsys)
+    assert "seed.1 was begun with --risk-cost-scale 30.0, got --risk-cost-scale 100.0; giv" in line
 
 
 def test_two_trainings_in_one_folder(command, tmp_path, capsys):
