@@ -8,6 +8,7 @@ from typing import Any
 
 import simile_plugin
 from simile_plugin.files import atomic_write, flag_name
+from simile_plugin.hugging_face.state import rate_of
 from simile_plugin.hugging_face.text import Pairs, parts_of
 from simile_plugin.reward import signature
 from simile_plugin.risk import RiskSettings
@@ -43,14 +44,14 @@ def model_card(trainer: Any) -> str:
     header = ["library_name: transformers", "pipeline_tag: translation", "tags: [simile-plugin]"]
     if name and not local:
         header.append(f"base_model: {name}")
-    encoder = trainer.reward.scorer.encoder
+    encoder, rate = trainer.reward.scorer.encoder, rate_of(trainer.lr_scheduler, args)
     rows = {
         "base model": f"`{name or type(trainer.model).__name__}`",
         "reward": f"`{trainer.risk_state.objective['--reward']}`",
         "encoder": f"`{signature(encoder, args.simile_alpha)}`" if encoder else "none",
         "training data": described(trainer.train_dataset),
         "validation data": described(trainer.eval_dataset),
-        "updates": f"{trainer.state.global_step:,}, rate {args.learning_rate:g}",
+        "updates": f"{trainer.state.global_step:,}, rate {rate:g}",
         "target pieces": trainer.translator.pieces,
         "settings": f"`{settings_of(args)}`",
         "simile-plugin": simile_plugin.__version__,

@@ -79,10 +79,10 @@ class RiskState(TrainerCallback, ExportableState):
                 if (asked := getattr(args, name) or 0) >= 1:
                     setattr(state, name, int(asked))
             set_rate(kwargs.get("optimizer"), kwargs.get("lr_scheduler"))
-            rates = getattr(kwargs.get("lr_scheduler"), "base_lrs", [args.learning_rate])
-            if rates[0] != args.learning_rate:
+            rate = rate_of(kwargs.get("lr_scheduler"), args)
+            if rate != args.learning_rate:
                 logger.warning(
-                    f"--learning-rate: this run had {rates[0]} and keeps it; for "
+                    f"--learning-rate: this run had {rate} and keeps it; for "
                     f"{args.learning_rate} name another --output"
                 )
 
@@ -106,6 +106,12 @@ class RiskState(TrainerCallback, ExportableState):
             self.watch.see_metrics(metrics, self.band, state.global_step, f"{prefix}_", trained)
         if self.watch.stop:
             control.should_training_stop = control.should_save = True
+
+
+def rate_of(schedule: Any, args: Any) -> float:
+    """Return the learning rate of a training: of one that goes on, that which it began with."""
+    rates: list[float] = getattr(schedule, "base_lrs", [args.learning_rate])
+    return rates[0]
 
 
 def set_rate(optimizer: Any, schedule: Any) -> None:

@@ -58,6 +58,13 @@ def test_a_card_says_what_the_model_was_made_of(command, tmp_path, encoder_folde
     assert card.endswith("--prefix 'a b'\n")
 
 
+def test_a_card_has_the_rate_that_a_run_keeps(command, tmp_path):
+    assert main(command) == 0
+    assert main([*command, "--max-updates", "3", "--learning-rate", "0.5"]) == 0
+    found = rows((tmp_path / "tuned/README.md").read_text("utf-8"))
+    assert found["updates"] == ["3, rate 2e-05"]
+
+
 def test_a_card_of_the_user_stays(command, tmp_path):
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned/README.md").write_text("mine\n")
