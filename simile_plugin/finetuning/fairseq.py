@@ -41,6 +41,7 @@ from simile_plugin.risk import RiskSettings
 LOG, LAST, BEST = "train.log", "checkpoint_last.pt", "checkpoint_best.pt"
 AVERAGE, VALIDATION_LOG = "checkpoint_average.pt", "validation.log"
 OTHER_DATA = "data"  # folder of a run with --train
+NEVER = str(10**9)  # epochs
 DATA_FILES = ("dict.", "train", "valid")
 # Flags of fairseq-train, and their defaults, which say what a validation is of beside our own.
 VALIDATION_FLAGS = {
@@ -272,6 +273,10 @@ def fairseq_flags(
         "--keep-interval-updates=3",  # the last one before the two that end a gamed run, too
         "--no-epoch-checkpoints",
     ]
+    # Every so many updates, and at no end of an epoch but the last one that was asked for.
+    epochs = value_of(shlex.split(options.fairseq_flags), "--max-epoch", "0")
+    epochs = NEVER if epochs == "0" else epochs
+    flags += [f"--save-interval={epochs}", f"--validate-interval={epochs}"]
     if valid:
         flags += [f"--validate-interval-updates={options.valid_interval}"]
         flags += [f"--patience={options.patience}"] * bool(options.patience)

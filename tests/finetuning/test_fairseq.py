@@ -12,6 +12,7 @@ from simile_plugin.files import InputError
 from simile_plugin.finetuning.begun import Begun, read_record, update_record
 from simile_plugin.finetuning.fairseq import (
     FairseqFinetuning,
+    fairseq_flags,
     refuse_foreign_checkpoints,
     value_of,
 )
@@ -184,6 +185,20 @@ def test_the_last_value_of_a_flag_counts() -> None:
     assert value_of(flags, "--reward", "half") == "sim"
     assert value_of(flags[:2], "--reward", "half") == "bleu"
     assert value_of(flags[:1], "--reward", "half") == "half"
+
+
+def test_ends_of_epochs_are_not_validated_but_the_last_one() -> None:
+    for given, expected in (
+        ("", "1000000000"),
+        ("--max-epoch=3", "3"),
+        ("--max-epoch 0", "1000000000"),
+        ("--max-epoch=3 --validate-interval=1 --save-interval 1", "1"),  # the last word
+    ):
+        options = FairseqOptions(data="bin", model="mle.pt", output="run", fairseq_flags=given)
+        flags = fairseq_flags(options, RiskSettings(), 600, valid=True)
+        for name in ("--validate-interval", "--save-interval"):
+            assert value_of(flags, name, "none") == expected
+        assert value_of(flags, "--validate-interval-updates", "none") == "100"
 
 
 def test_the_mean_is_validated_on_one_gpu(

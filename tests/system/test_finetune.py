@@ -95,6 +95,22 @@ def test_another_metric_chooses_the_model_and_its_words(
     assert "BLEU on validation" not in done.stdout
 
 
+def test_validations_are_those_of_the_plan(command: list[str], trainings: Trainings) -> None:
+    """An epoch has five updates; its end is validated where it is that of the training."""
+    for name, flags, expected in (
+        ("planned", "--num-workers=0", ["0", "4", "7"]),
+        ("one-epoch", "--max-epoch=1", ["0", "4", "5"]),
+    ):
+        command[7], command[command.index("--valid-interval") + 1] = name, "4"
+        done = run([*command, "7", f"--fairseq-flags={flags}"], trainings)
+        assert done.returncode == 0, done.stderr + done.stdout
+        rows = [line.split() for line in done.stdout.splitlines()]
+        table = [row[0] for row in rows if len(row) >= 7 and row[0].isdigit()]
+        assert table == expected
+        last = torch.load(trainings.folder / name / "checkpoint_last.pt", weights_only=False)
+        assert last["optimizer_history"][-1]["num_updates"] == int(expected[-1])
+
+
 def content_of(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
