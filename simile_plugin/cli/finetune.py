@@ -24,8 +24,8 @@ on validation; the model of MLE.pt as long as nothing is better) and checkpoint_
 was stopped goes on when the command is repeated. fairseq takes all GPUs that it sees.
 
 Before the first update it measures whether the model knows the training pairs by heart, and says
-what gain to expect; after five it says how long it will take. It ends where --patience validations
-in a row have no better BLEU.
+what gain to expect; after five (--log-interval) it says how long it will take. It ends where
+--patience validations in a row have no better BLEU.
 
 With --seeds 3 it trains three times, in RUN/seed.1 to seed.3 (what is done is not repeated), writes
 the mean of their best models to RUN/checkpoint_average.pt, validates it, and says which model to

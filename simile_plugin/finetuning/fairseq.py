@@ -268,7 +268,7 @@ def fairseq_flags(
         f"--update-freq={options.update_freq}",
         f"--max-update={updates}",
         f"--seed={options.seed}",
-        f"--log-interval={min(options.log_interval, 5)}",
+        f"--log-interval={options.log_interval}",
         f"--save-interval-updates={options.valid_interval}",
         "--keep-interval-updates=3",  # the last one before the two that end a gamed run, too
         "--no-epoch-checkpoints",

@@ -59,7 +59,11 @@ class Options:
         10,
         range=NOT_NEGATIVE,
     )
-    log_interval: int = training("updates between log lines", 10, range=COUNT)
+    log_interval: int = training(
+        "updates between log lines, by which finetune tells the time that is left",
+        5,
+        range=COUNT,
+    )
     seed: int = training("random seed of shuffling, dropout and sampling", 1, range=SEED)
     seeds: int = training(
         "number of trainings, by --seed and the seeds after it, one after the other in RUN/seed.K; "

@@ -187,6 +187,13 @@ def test_the_last_value_of_a_flag_counts() -> None:
     assert value_of(flags[:1], "--reward", "half") == "half"
 
 
+def test_lines_of_the_log_come_as_often_as_asked() -> None:
+    options = FairseqOptions(data="bin", model="mle.pt", output="run")
+    for given, expected in ((options, "5"), (replace(options, log_interval=50), "50")):
+        flags = fairseq_flags(given, RiskSettings(), 600, valid=True)
+        assert value_of(flags, "--log-interval", "none") == expected
+
+
 def test_ends_of_epochs_are_not_validated_but_the_last_one() -> None:
     for given, expected in (
         ("", "1000000000"),
