@@ -23,12 +23,13 @@ from simile_plugin.risk import RunWatch
 logger = logging.getLogger(__name__)
 
 ADVICE = (
-    "lower --lr or --risk-cost-scale, raise --mle-weight, set --clip-norm; with --fp16 try --bf16"
+    "lower --risk-cost-scale or the learning rate (--lr; simile finetune: --learning-rate), raise "
+    "--mle-weight, set --clip-norm (simile finetune: --max-grad-norm); with --fp16 try --bf16"
 )
 GAMING_ADVICE = (
     "the reward is being gamed: take a checkpoint of before BLEU fell (with "
     "--best-checkpoint-metric bleu checkpoint_best.pt), raise --mle-weight, lower "
-    "--risk-cost-scale or --lr, or train on --reward half"
+    "--risk-cost-scale or the learning rate, or train on --reward half"
 )
 CRITERION = "simile_risk"
 # Metrics that are, or contain, the likelihood of the references.

@@ -46,7 +46,9 @@ def test_a_loss_scale_at_its_floor_gets_advice():
         scaler.check_overflow(float("inf"))
     line = errors.one_line(caught.value)
     assert line.startswith("Minimum loss scale reached (0.0001).") and "\n" not in line
-    assert "For risk training: lower --lr or --risk-cost-scale" in line
+    assert "For risk training: lower --risk-cost-scale or the learning rate" in line
+    for flags in ("--lr; simile finetune: --learning-rate", "--clip-norm (simile finetune: --max-"):
+        assert flags in line
 
 
 def test_damage_is_named_and_a_missing_file_is_fairseqs_matter(tmp_path):
