@@ -83,7 +83,8 @@ def options_table(kind: type, preset: Mapping[str, Any], without: Iterable[str] 
     rows = [
         (
             flag(field),
-            shown(preset.get(field.name, field.default)),
+            # Of the two commands there is a default each, which the meaning has.
+            shown(preset.get(field.name, field.default)) if field.name != "learning_rate" else "",
             str(field.metadata["help"]),
         )
         for field in field_rows(kind, without)
