@@ -222,6 +222,11 @@ def p_defined(sentences: int, draws: int) -> str:
     )
 
 
+def after_holm(tests: int) -> str:
+    """Return what is added to a text on p of so many tests; one alone is not adjusted."""
+    return f", after Holm over {tests} comparisons" if tests > 1 else ""
+
+
 def count(number: int, what: str) -> str:
     """Count things: 1 system, 2 systems."""
     return f"{number:,} {what}{'s' * (number != 1)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from simile_plugin.report.answer import (
     Answer,
     Figure,
+    after_holm,
     count,
     make_table,
     optional,
@@ -52,7 +53,7 @@ def answer_ratings(data: Ratings) -> Answer:
     left = f" of {data.drawn} (the others are not yet rated by all)" if lacking else ""
     sentences = f"{count(data.sentences, 'sentence')}{left}"
     chart = interval_chart("Mean rating of every system", {"Rating, 0 to 5": bars})
-    holm = f", after Holm over {len(data.pairs)} comparisons" if len(data.pairs) > 1 else ""
+    defined = p_defined(data.sentences, data.resamples) + after_holm(len(data.pairs))
     caption = "Mean rating with its 95% interval; small circles are single annotators."
     annotators = raters(data.annotators)
     return Answer(
@@ -72,7 +73,7 @@ def answer_ratings(data: Ratings) -> Answer:
             _agreement(data.agreement, len(data.annotators)),
             f"ratings from 0 (another meaning) to 5 (the same meaning, well formed) of "
             f"{data.sentences} sentences; ±: bootstrap over the sentences, {data.resamples:,} "
-            f"resamples, seed {data.seed}; p: {p_defined(data.sentences, data.resamples)}{holm}",
+            f"resamples, seed {data.seed}; p: {defined}",
         ],
     )
 

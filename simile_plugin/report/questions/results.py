@@ -15,6 +15,7 @@ from simile_plugin.report.answer import (
     Part,
     Row,
     Table,
+    after_holm,
     best_of,
     cells,
     count,
@@ -245,10 +246,10 @@ def _legend(data: Comparison) -> list[str]:
         marks = ", ".join(
             f"{m} better than {base}" for m, base in zip(MARKS, data.baselines, strict=False)
         )
-        holm = f", after Holm over {compared} comparisons" if compared > 1 else ""
         lines.append(
-            f"{marks}: p < {LEVEL}{holm}; p: {p_defined(data.sentences, resamples)}; sacreBLEU's "
-            "p, which is lower for small differences, is kept in the JSON and on the page"
+            f"{marks}: p < {LEVEL}{after_holm(compared)}; p: "
+            f"{p_defined(data.sentences, resamples)}; sacreBLEU's p, which is lower for small "
+            "differences, is kept in the JSON and on the page"
         )
         people = [c[MAIN].people for _, c in pairs_of(data)]
         lines.append(
